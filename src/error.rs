@@ -3,6 +3,7 @@
 //! One variant for each kind of *place* a fault can have, so that every message names it, and so that the
 //! exit code follows from the kind alone ([`Error::exit_code`]).
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 /// `Result` with this crate's [`Error`].
@@ -21,6 +22,9 @@ pub enum Error {
     /// One line of a text file (1-based).
     #[error("{}, line {line}: {message}", path.display())]
     Line { path: PathBuf, line: usize, message: String },
+    /// A pool or candidate at a line of a pool file.
+    #[error("{}, line {line}: {fault}", path.display())]
+    At { path: PathBuf, line: usize, fault: Box<Error> },
     /// One pool.
     #[error("pool {pool:?}: {message}")]
     Pool { pool: String, message: String },
@@ -62,6 +66,23 @@ impl Error {
     /// A fault of line `line` (1-based) of `path`.
     pub fn line(path: impl AsRef<Path>, line: usize, message: impl Into<String>) -> Self {
         Error::Line { path: path.as_ref().to_owned(), line, message: message.into() }
+    }
+
+    /// `fault`, found at line `line` (1-based) of `path`.
+    pub fn at(path: impl AsRef<Path>, line: usize, fault: Error) -> Self {
+        Error::At { path: path.as_ref().to_owned(), line, fault: Box::new(fault) }
+    }
+
+    /// Id of the pool that failed, where one pool did; for a line whose id could not be read, its number.
+    ///
+    /// `None` is a fault that no other pool escapes either.
+    pub fn pool_id(&self) -> Option<Cow<'_, str>> {
+        match self {
+            Error::Pool { pool, .. } | Error::Candidate { pool, .. } => Some(Cow::Borrowed(pool)),
+            Error::Line { line, .. } => Some(Cow::Owned(line.to_string())),
+            Error::At { fault, .. } => fault.pool_id(),
+            _ => None,
+        }
     }
 
     /// A fault of the pool with this id.

@@ -35,10 +35,20 @@ pub enum Vectors {
     /// The pool came without embeddings.
     #[default]
     None,
+    /// Some vectors are there and some are not: a reranker can use the pool, a selector cannot.
+    Incomplete(Missing),
     /// The pool's own matrix `[P, dimension]`, row-major, and its query `[dimension]`.
     Inline { query: Vec<f32>, rows: Vec<f32>, dimension: usize },
     /// Rows of a shared store: candidate `i` is row `rows[i]` of its memories, the query is `query`.
     Stored { store: Arc<Store>, query: StoredQuery, rows: Vec<u32> },
+}
+
+/// The first vector that an incomplete pool lacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Missing {
+    Query,
+    /// The candidate at this index.
+    Candidate(usize),
 }
 
 /// The query vector of a pool whose candidates lie in a store.
@@ -80,10 +90,7 @@ impl Pool {
 
     /// The candidate's id, or its 0-based index where it has none.
     pub fn candidate_id(&self, index: usize) -> Cow<'_, str> {
-        match &self.candidates[index].id {
-            Some(id) => Cow::Borrowed(id),
-            None => Cow::Owned(index.to_string()),
-        }
+        candidate_id(&self.candidates, index)
     }
 
     /// Query and candidate texts, as rerankers need them.
@@ -114,10 +121,35 @@ impl Pool {
         Ok((query, texts))
     }
 
-    /// Dimension of the pool's vectors, where it has any.
+    /// The vectors of query and candidates, as selectors need them; [`Vectors::None`] only where there is no
+    /// candidate either.
+    ///
+    /// # Errors
+    /// A vector is missing: named with pool and candidate.
+    pub fn require_vectors(&self) -> Result<&Vectors> {
+        let missing = match self.vectors {
+            Vectors::Inline { .. } | Vectors::Stored { .. } => return Ok(&self.vectors),
+            _ if self.is_empty() => return Ok(&Vectors::None),
+            Vectors::None => Missing::Candidate(0),
+            Vectors::Incomplete(missing) => missing,
+        };
+        Err(match missing {
+            Missing::Query => Error::pool(
+                &self.id,
+                "no \"query_embedding\", and a selector needs one; embed the pool first, or use a reranker",
+            ),
+            Missing::Candidate(index) => Error::candidate(
+                &self.id,
+                self.candidate_id(index),
+                "no \"embedding\", and a selector needs one; embed the pool first, or use a reranker",
+            ),
+        })
+    }
+
+    /// Dimension of the pool's vectors, where it has all of them.
     pub fn dimension(&self) -> Option<usize> {
         match &self.vectors {
-            Vectors::None => None,
+            Vectors::None | Vectors::Incomplete(_) => None,
             Vectors::Inline { dimension, .. } => Some(*dimension),
             Vectors::Stored { store, .. } => Some(store.dimension()),
         }
@@ -127,9 +159,17 @@ impl Pool {
     pub fn truncate(&mut self, count: usize) {
         self.candidates.truncate(count);
         match &mut self.vectors {
-            Vectors::None => {}
+            Vectors::None | Vectors::Incomplete(_) => {}
             Vectors::Inline { rows, dimension, .. } => rows.truncate(count.saturating_mul(*dimension)),
             Vectors::Stored { rows, .. } => rows.truncate(count),
         }
+    }
+}
+
+/// The id of the candidate at `index`, or that index where it has none.
+fn candidate_id(candidates: &[Arc<Candidate>], index: usize) -> Cow<'_, str> {
+    match &candidates[index].id {
+        Some(id) => Cow::Borrowed(id),
+        None => Cow::Owned(index.to_string()),
     }
 }
