@@ -1,0 +1,236 @@
+//! `rank`: order the pools of a file, streaming, in input order.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::mpsc::{Receiver, sync_channel};
+
+use clap::{Args, ValueEnum};
+
+use super::flags::{MachineFlags, RerankerFlags, SelectorFlags, positive};
+use super::output::Output;
+use super::{input, progress};
+use crate::error::{Error, Result};
+use crate::policy::{self, Policy, Settings};
+use crate::pool::Pool;
+use crate::report::ranking;
+
+/// Order pools from a file: one JSON object a pool, in input order
+#[derive(Debug, Args)]
+pub struct Flags {
+    /// The policy: mempursuit, mmr, cosine, original, a known reranker, a model folder, or a hub id
+    #[arg(long, value_name = "NAME")]
+    model: String,
+    /// Pools: a JSON Lines file (also .gz, .zst), - for standard input, or locomo:PATH
+    #[arg(long, value_name = "FILE")]
+    input: Option<String>,
+    /// Results go to this file instead of standard output
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Budget K: at most this many candidates a pool
+    #[arg(long, value_name = "K", default_value_t = 20, value_parser = positive)]
+    top_k: usize,
+    /// Only each pool's first P candidates
+    #[arg(long, value_name = "P", value_parser = positive)]
+    candidates: Option<usize>,
+    /// Only the first N pools
+    #[arg(long, value_name = "N", value_parser = positive)]
+    questions: Option<usize>,
+    /// Go on after a pool that fails; its line says why, and the exit code is 3
+    #[arg(long)]
+    keep_going: bool,
+    /// Go on with the --output of an interrupted run: pools already in it are not ordered again
+    #[arg(long, requires = "output")]
+    resume: bool,
+    /// Only every N-th pool, beginning with the I-th (1 to N)
+    #[arg(long, value_name = "I/N")]
+    shard: Option<Shard>,
+    /// MemPursuit: add every step with its score, residual, objective, certificate and weights
+    #[arg(long)]
+    trace: bool,
+    /// List the selected candidates by selection or by their time stamps
+    #[arg(long, value_enum, default_value_t = Sort::Score)]
+    sort: Sort,
+    /// Memory for similarities between a store's memories, kept from pool to pool, MB
+    #[arg(long, value_name = "N", default_value_t = 256)]
+    cache_mb: usize,
+    /// Seed of random weights
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    seed: u64,
+    #[command(flatten)]
+    selector: SelectorFlags,
+    #[command(flatten)]
+    reranker: RerankerFlags,
+    #[command(flatten)]
+    machine: MachineFlags,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Sort {
+    Score,
+    Time,
+}
+
+/// One part of a job that is split over machines.
+#[derive(Debug, Clone, Copy)]
+struct Shard {
+    index: usize,
+    of: usize,
+}
+
+impl FromStr for Shard {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts = text.split_once('/').and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
+        match parts {
+            Some((index, of)) if index >= 1 && index <= of => Ok(Self { index, of }),
+            _ => Err("give I/N with I from 1 to N, for instance 2/8".into()),
+        }
+    }
+}
+
+impl Shard {
+    fn takes(self, position: usize) -> bool {
+        position % self.of == self.index - 1
+    }
+}
+
+/// Runs the command.
+pub fn run(flags: Flags) -> Result<()> {
+    let choice = policy::resolve(&flags.model)?;
+    super::use_threads(flags.machine.threads)?;
+    let mut settings = Settings { cache_bytes: flags.cache_mb.saturating_mul(1 << 20), ..Settings::default() };
+    flags.selector.apply(&mut settings);
+    flags.reranker.apply(&mut settings, &flags.machine, flags.seed)?;
+    settings.pursuit.trace = flags.trace;
+
+    let pools = input::open_or_stdin(flags.input.as_deref())?;
+    let (mut output, done) = match (&flags.output, flags.resume) {
+        (Some(path), true) => resume(path)?,
+        (path, _) => (Output::open(path.as_deref())?, 0),
+    };
+    let policy = policy::open(choice, &settings, &|message| progress::say(message))?;
+    let pools = selected(pools, &flags, done);
+    // The reader runs ahead by a chunk: reading overlaps with ordering, and memory stays bounded. It is not
+    // waited for: after a fault it may stand before an input that never ends.
+    let (sender, receiver) = sync_channel(policy.chunk());
+    std::thread::spawn(move || pools.map(|pool| sender.send(pool)).take_while(Result::is_ok).for_each(drop));
+    order(policy.as_ref(), receiver, &flags, &mut output)
+}
+
+/// The pools of this run: the shard's, cut as asked, without those that an earlier run has ordered.
+fn selected(pools: input::Pools, flags: &Flags, done: usize) -> impl Iterator<Item = Result<Pool>> + Send + use<> {
+    let (shard, candidates) = (flags.shard, flags.candidates);
+    pools
+        .take(flags.questions.unwrap_or(usize::MAX))
+        .enumerate()
+        .filter(move |(position, _)| shard.is_none_or(|shard| shard.takes(*position)))
+        .skip(done)
+        .map(move |(_, pool)| {
+            let mut pool = pool?;
+            if let Some(candidates) = candidates {
+                pool.truncate(candidates);
+            }
+            Ok(pool)
+        })
+}
+
+/// Orders pools as they arrive, in chunks, and writes their lines in input order.
+fn order(
+    policy: &dyn Policy,
+    pools: Receiver<Result<Pool>>,
+    flags: &Flags,
+    output: &mut Output,
+) -> Result<()> {
+    let about = policy.describe();
+    let sort = match flags.sort {
+        Sort::Score => ranking::Order::Score,
+        Sort::Time => ranking::Order::Time,
+    };
+    let (mut seen, mut failed) = (0, 0);
+    // Waits for the first pool only, then takes what is there: a slow producer gets its answers one by one.
+    while let Ok(first) = pools.recv() {
+        let mut chunk = vec![first];
+        chunk.extend(pools.try_iter().take(policy.chunk() - 1));
+        let (good, faults) = split(chunk);
+        let answers = policy.select_many(&good, flags.top_k);
+        let mut answers = good.iter().zip(answers);
+        for fault in faults {
+            seen += 1;
+            let line = match fault {
+                Some(error) => Err((pool_of(&error), error)),
+                None => match answers.next() {
+                    Some((pool, Ok(selection))) => {
+                        Ok(ranking::line(pool, policy.name(), &about, &selection, sort))
+                    }
+                    Some((pool, Err(error))) => Err((pool.id.clone(), error)),
+                    None => break,
+                },
+            };
+            let line = match line {
+                Ok(line) => line,
+                Err((_, error)) if !flags.keep_going => return Err(error),
+                Err((id, error)) => {
+                    failed += 1;
+                    progress::say(&format!("rerank-bench: {error}"));
+                    ranking::failure(&id, &error)
+                }
+            };
+            output.write(&format!("{line}\n"))?;
+        }
+    }
+    if failed > 0 { Err(Error::Partial { failed, pools: seen }) } else { Ok(()) }
+}
+
+/// Good pools together, and for each position its fault, if it has one.
+fn split(chunk: Vec<Result<Pool>>) -> (Vec<Pool>, Vec<Option<Error>>) {
+    let mut good = Vec::with_capacity(chunk.len());
+    let faults = chunk
+        .into_iter()
+        .map(|pool| match pool {
+            Ok(pool) => {
+                good.push(pool);
+                None
+            }
+            Err(error) => Some(error),
+        })
+        .collect();
+    (good, faults)
+}
+
+/// The id that a failed pool's line carries.
+fn pool_of(error: &Error) -> String {
+    match error {
+        Error::Pool { pool, .. } | Error::Candidate { pool, .. } => pool.clone(),
+        Error::Line { line, .. } => line.to_string(),
+        _ => String::new(),
+    }
+}
+
+/// Opens the output of an interrupted run behind its last whole line, and counts the lines before.
+fn resume(path: &Path) -> Result<(Output, usize)> {
+    let cannot = |error: std::io::Error| Error::file(path, format!("cannot be resumed: {error}"));
+    let mut file =
+        File::options().read(true).write(true).create(true).truncate(false).open(path).map_err(cannot)?;
+    let (mut lines, mut end) = (0, 0);
+    let mut reader = BufReader::new(&file);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let length = reader.read_until(b'\n', &mut line).map_err(cannot)?;
+        if length == 0 || line.last() != Some(&b'\n') {
+            break;
+        }
+        serde_json::from_slice::<serde::de::IgnoredAny>(&line)
+            .map_err(|error| Error::line(path, lines + 1, format!("is no line of rank's ({error})")))?;
+        lines += 1;
+        end += length as u64;
+    }
+    file.set_len(end).and_then(|()| file.seek(SeekFrom::Start(end))).and_then(|_| file.flush()).map_err(cannot)?;
+    if lines > 0 {
+        progress::say(&format!("{}: going on behind {lines} ordered pools", path.display()));
+    }
+    Ok((Output::file(path, file), lines))
+}

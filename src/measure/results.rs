@@ -1,0 +1,162 @@
+//! What a benchmark run found: the content of `--json`, and what every other output is made from.
+
+use serde::Serialize;
+
+use super::environment::Environment;
+use super::interleave::Times;
+use super::statistics::{Summary, median_ratio_interval, quantile};
+use crate::policy::{Description, Kind};
+
+/// A whole run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Results {
+    /// The command line that gave it, so that it can be repeated.
+    pub command: String,
+    pub environment: Environment,
+    pub workload: Workload,
+    pub rows: Vec<Row>,
+}
+
+/// What the policies were run on.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Workload {
+    /// `generated` with its seed, or the file's name.
+    pub source: String,
+    /// Pools timed.
+    pub questions: usize,
+    /// Candidates of the largest pool, P.
+    pub candidates: usize,
+    /// Budget K.
+    pub top_k: usize,
+    /// Dimension of the embeddings, d.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dimension: Option<usize>,
+    /// Tokens of one (query, candidate) pair, special tokens among them, as the first reranker saw them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<Tokens>,
+}
+
+/// Distribution of pair lengths, tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Tokens {
+    pub mean: f64,
+    pub p50: f64,
+    pub p95: f64,
+    pub max: f64,
+}
+
+impl Tokens {
+    /// Distribution of `lengths`; `None` where there are none.
+    pub fn of(lengths: &[u32]) -> Option<Self> {
+        let mut sorted: Vec<f64> = lengths.iter().map(|&length| f64::from(length)).collect();
+        sorted.sort_by(f64::total_cmp);
+        Some(Self {
+            max: *sorted.last()?,
+            mean: sorted.iter().sum::<f64>() / sorted.len() as f64,
+            p50: quantile(&sorted, 0.5),
+            p95: quantile(&sorted, 0.95),
+        })
+    }
+}
+
+/// How a cell ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    Ok,
+    OutOfMemory,
+    Error,
+}
+
+/// One policy on the workload. Times in milliseconds, one a question, in the order of the pools.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Row {
+    pub model: String,
+    #[serde(flatten)]
+    pub description: Description,
+    /// Forward passes a question.
+    pub passes: usize,
+    /// Tokens run over all questions.
+    pub real_tokens: usize,
+    /// Wasted slots over all questions.
+    pub padded_tokens: usize,
+    /// Pairs cut, and the tokens that they lost, over all questions.
+    pub truncated: usize,
+    pub truncated_tokens: usize,
+    pub mean_ms: Option<f64>,
+    pub median_ms: Option<f64>,
+    pub p95_ms: Option<f64>,
+    pub min_ms: Option<f64>,
+    pub times_ms: Vec<f64>,
+    /// Mean time of each stage a question.
+    pub stages_ms: serde_json::Map<String, serde_json::Value>,
+    pub speedup_mean: Option<f64>,
+    pub speedup_median: Option<f64>,
+    pub speedup_median_ci95: Option<[f64; 2]>,
+    /// MemPursuit's times from the interleaving with this row, which its speedups divide by.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub mempursuit_times_ms: Vec<f64>,
+    pub status: Status,
+    /// Why, where the status is not `ok`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+impl Row {
+    /// The row of `model` from its times. `reference` are MemPursuit's times from the same interleaving; a
+    /// row without them is the reference itself, at 1.00x.
+    pub fn new(model: &str, description: Description, times: &Times, reference: Option<&[f64]>) -> Self {
+        let summary = Summary::of(&times.milliseconds);
+        let base = reference.map_or(summary, Summary::of);
+        let ratio = |figure: fn(&Summary) -> f64| Some(figure(summary.as_ref()?) / figure(base.as_ref()?));
+        let questions = times.milliseconds.len().max(1) as f64;
+        let stages = times.stages.iter().map(|(name, time)| {
+            (name.to_string(), serde_json::json!(time.as_secs_f64() * 1e3 / questions))
+        });
+        Self {
+            model: model.to_string(),
+            description,
+            passes: times.passes,
+            real_tokens: times.real_tokens,
+            padded_tokens: times.padded_tokens,
+            truncated: times.truncated,
+            truncated_tokens: times.truncated_tokens,
+            mean_ms: summary.map(|s| s.mean),
+            median_ms: summary.map(|s| s.median),
+            p95_ms: summary.map(|s| s.p95),
+            min_ms: summary.map(|s| s.min),
+            times_ms: times.milliseconds.clone(),
+            stages_ms: stages.collect(),
+            speedup_mean: ratio(|s| s.mean),
+            speedup_median: ratio(|s| s.median),
+            speedup_median_ci95: reference.and_then(|base| median_ratio_interval(&times.milliseconds, base)),
+            mempursuit_times_ms: reference.map(<[f64]>::to_vec).unwrap_or_default(),
+            status: Status::Ok,
+            error: None,
+            warnings: times.warnings.clone(),
+        }
+    }
+
+    /// The row of a policy that could not be measured.
+    pub fn failed(model: &str, description: Description, error: &crate::Error) -> Self {
+        let status = match error {
+            crate::Error::OutOfMemory(_) => Status::OutOfMemory,
+            _ => Status::Error,
+        };
+        let mut row = Self::new(model, description, &Times::default(), None);
+        (row.status, row.error) = (status, Some(error.to_string()));
+        row
+    }
+
+    /// True for rows whose scores mean nothing.
+    pub fn random_weights(&self) -> bool {
+        self.description.weights == "random"
+    }
+
+    /// True for rows that run a network.
+    pub fn is_reranker(&self) -> bool {
+        self.description.kind != Kind::Selector
+    }
+}

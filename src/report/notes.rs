@@ -1,0 +1,90 @@
+//! The lines under a table: what was measured, on what, by which clock, and what must not be read into it.
+
+use crate::measure::results::{Results, Row};
+use crate::measure::statistics::QUESTIONS_FOR_INTERVAL;
+
+/// One sentence each.
+pub fn lines(results: &Results) -> Vec<String> {
+    let mut lines = vec![environment(results), workload(results), clock(results)];
+    lines.extend(interval(results));
+    lines.extend(random_weights(results));
+    lines.extend(truncation(results));
+    for row in &results.rows {
+        lines.extend(row.description.notes.iter().map(|note| format!("{}: {note}.", row.model)));
+        lines.extend(row.error.iter().map(|error| format!("{}: {error}.", row.model)));
+        lines.extend(row.warnings.iter().map(|warning| format!("Warning: {}: {warning}.", row.model)));
+    }
+    lines
+}
+
+fn environment(results: &Results) -> String {
+    let e = &results.environment;
+    let threads = plural(e.threads, "thread");
+    let gpu = e.gpu.as_ref().map_or(String::new(), |gpu| format!("; {gpu}"));
+    let (version, commit) = (&e.build.version, &e.build.commit);
+    let flags = if e.build.cpu_flags.is_empty() { "none".into() } else { e.build.cpu_flags.join(" ") };
+    format!(
+        "Environment: {} ({} cores, {threads}; vector instructions: {flags}){gpu}; {}; rerank-bench {version} ({commit}).",
+        e.cpu, e.cores, e.system
+    )
+}
+
+fn workload(results: &Results) -> String {
+    let w = &results.workload;
+    let dimension = w.dimension.map_or(String::new(), |d| format!(", d = {d}"));
+    let tokens = w.tokens.map_or(String::new(), |t| {
+        format!("; tokens a pair: mean {:.1}, median {:.0}, P95 {:.0}, max {:.0}", t.mean, t.p50, t.p95, t.max)
+    });
+    format!(
+        "Workload: {}; {}, P = {}, K = {}{dimension}{tokens}.",
+        w.source,
+        plural(w.questions, "question"),
+        w.candidates,
+        w.top_k
+    )
+}
+
+fn clock(results: &Results) -> String {
+    let mut line = String::from(
+        "Clock: selectors from vectors in memory to the finished order, each pool met cold; rerankers from texts in \
+         memory to the finished order (tokenising, packing, forward, sort); loading and retrieval are outside. ",
+    );
+    line.push_str("Speedups divide by MemPursuit's own figure from the same interleaving, pool by pool.");
+    if results.rows.iter().filter(|row| !row.mempursuit_times_ms.is_empty()).count() > 1 {
+        line.push_str(" MemPursuit's row sums up all its interleavings.");
+    }
+    line
+}
+
+fn interval(results: &Results) -> Option<String> {
+    let timed = |row: &Row| !row.mempursuit_times_ms.is_empty();
+    (results.workload.questions < QUESTIONS_FOR_INTERVAL && results.rows.iter().any(timed)).then(|| {
+        format!("No 95 % interval below {QUESTIONS_FOR_INTERVAL} questions; --questions sets their number.")
+    })
+}
+
+fn random_weights(results: &Results) -> Option<String> {
+    let names: Vec<&str> =
+        results.rows.iter().filter(|row| row.random_weights()).map(|row| row.model.as_str()).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "Random weights ({}): latencies are those of the real architecture, scores and orders mean nothing.",
+            names.join(", ")
+        )
+    })
+}
+
+fn truncation(results: &Results) -> Option<String> {
+    let cut: Vec<String> = results
+        .rows
+        .iter()
+        .filter(|row| row.truncated > 0)
+        .map(|row| format!("{}: {} lost {} tokens", row.model, plural(row.truncated, "pair"), row.truncated_tokens))
+        .collect();
+    (!cut.is_empty()).then(|| format!("Cut to the length limit: {}.", cut.join("; ")))
+}
+
+/// `1 question`, `2 questions`.
+pub fn plural(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
