@@ -143,7 +143,9 @@ fn json_fault(line: &str, place: &Place, error: &serde_json::Error) -> String {
         _ => String::new(),
     };
     if error.is_eof() {
-        return format!("the line ends within its JSON value{within}; it must be one whole object on one line");
+        return format!(
+            "the line ends within its JSON value{within}; it must be one whole object on one line"
+        );
     }
     if error.is_data() {
         return match place.field {
