@@ -21,7 +21,7 @@ impl Exporter for Terminal {
             table.add_row(COLUMNS.iter().map(|column| (column.cell)(row)));
         }
         for (column, description) in table.column_iter_mut().zip(COLUMNS) {
-            column.set_padding((0, 2));
+            column.set_padding((0, 1));
             if description.figures {
                 column.set_cell_alignment(CellAlignment::Right);
             }
