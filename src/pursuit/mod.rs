@@ -1,9 +1,22 @@
-//! MemPursuit on vectors: no I/O, no candle.
+//! MemPursuit on vectors: no files, no networks.
 
-/// A run of vector elements as they are stored; rows are never widened as a whole.
-#[derive(Debug, Clone, Copy)]
-pub enum Elements<'a> {
-    F32(&'a [f32]),
-    F16(&'a [half::f16]),
-    Bf16(&'a [half::bf16]),
-}
+mod cosine;
+mod error;
+mod exact;
+mod mmr;
+mod options;
+mod path;
+mod pool;
+mod pursue;
+mod rows;
+mod scan;
+mod simplex;
+mod ties;
+
+pub use cosine::cosine;
+pub use error::{Error, Value};
+pub use mmr::mmr;
+pub use options::{Normalize, Options, Stop};
+pub use path::{Path, Step};
+pub use pursue::{Scratch, pursue};
+pub use rows::{Elements, Rows};

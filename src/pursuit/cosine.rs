@@ -1,0 +1,24 @@
+//! Cosine: the best by similarity to the query alone.
+
+use super::{Elements, Error, Normalize, Path, Rows, Scratch};
+
+/// Orders the `budget` candidates most similar to `query`, by a partial sort of float64 similarities; within
+/// 1e-12 the lower position comes first.
+///
+/// # Errors
+/// A query of another dimension, a zero vector, a NaN or an infinity.
+pub fn cosine(
+    query: Elements<'_>,
+    candidates: &Rows<'_>,
+    budget: usize,
+    normalize: Normalize,
+    scratch: &mut Scratch,
+) -> Result<Path, Error> {
+    scratch.candidates.meet(query, candidates, normalize, &mut scratch.query)?;
+    let ranked = scratch.candidates.ranked(candidates, &scratch.query, budget);
+    Ok(Path {
+        order: ranked.iter().map(|pair| pair.0).collect(),
+        scores: ranked.iter().map(|pair| pair.1).collect(),
+        ..Path::default()
+    })
+}
