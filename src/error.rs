@@ -34,6 +34,10 @@ pub enum Error {
     /// A model: its files, its configuration, or what it computed.
     #[error("model {model}: {message}")]
     Model { model: String, message: String },
+    /// A text given to a scorer: the candidate at this 0-based index, or the query. Callers that know the pool
+    /// name it.
+    #[error("{}: {message}", candidate.map_or("query".to_owned(), |index| format!("candidate {index}")))]
+    Text { candidate: Option<usize>, message: String },
     /// The device asked for is not there or failed.
     #[error("{0}")]
     Device(String),

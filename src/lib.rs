@@ -25,8 +25,6 @@
 //!
 //! Without the default feature `neural` the crate is the selectors alone: no candle, no tokenizers.
 
-#![warn(missing_docs)]
-
 pub mod cli;
 pub mod device;
 pub mod error;

@@ -1,12 +1,10 @@
 //! The plain command: benchmark policies on a workload, MemPursuit beside each of them.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 
-use super::flags::{MachineFlags, RerankerFlags, SelectorFlags, Weights, positive};
-use super::output::{self, Output};
+use super::flags::{ExportFlags, MachineFlags, RerankerFlags, SelectorFlags, Weights, positive};
 use super::{input, progress};
 use crate::error::{Error, Result};
 use crate::measure::clock::WallClock;
@@ -16,7 +14,7 @@ use crate::measure::results::{Results, Row, Tokens, Workload};
 use crate::policy::{self, Choice, Settings};
 use crate::pool::Pool;
 use crate::pool::synthetic::Synthetic;
-use crate::report::{Csv, Exporter, Json, Markdown, Terminal};
+use crate::report::{Markdown, Terminal};
 
 /// The demonstration's opponent.
 const DEMO_MODEL: &str = "bge-base";
@@ -51,15 +49,8 @@ pub struct Flags {
     /// Seed of generated pools and random weights
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
-    /// Write everything measured to this file
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Write the rows to this file
-    #[arg(long, value_name = "FILE")]
-    csv: Option<PathBuf>,
-    /// Write the table to this file
-    #[arg(long, value_name = "FILE")]
-    markdown: Option<PathBuf>,
+    #[command(flatten)]
+    exports: ExportFlags,
     #[command(flatten)]
     selector: SelectorFlags,
     #[command(flatten)]
@@ -105,9 +96,7 @@ pub fn run(mut flags: Flags) -> Result<()> {
             others.push(choice);
         }
     }
-    for path in [&flags.json, &flags.csv, &flags.markdown] {
-        output::check_writable(path.as_ref())?;
-    }
+    flags.exports.check()?;
     let threads = super::use_threads(flags.machine.threads)?;
     let settings = flags.settings()?;
     let rules = flags.rules();
@@ -132,14 +121,7 @@ pub fn run(mut flags: Flags) -> Result<()> {
         },
         rows,
     };
-    Output::stdout().write(&Terminal.export(&results)?)?;
-    let exports: [(&Option<PathBuf>, &dyn Exporter); 3] =
-        [(&flags.json, &Json), (&flags.csv, &Csv), (&flags.markdown, &Markdown)];
-    for (path, exporter) in exports {
-        if let Some(path) = path {
-            Output::create(path)?.write(&exporter.export(&results)?)?;
-        }
-    }
+    flags.exports.write(&results, &Terminal, &Markdown)?;
     failure.map_or(Ok(()), Err)
 }
 
@@ -176,10 +158,10 @@ fn cells(
 ) -> Result<(Vec<Row>, Option<Error>, Option<Tokens>)> {
     let clock = WallClock::new();
     let reference = policy::open(policy::resolve(policy::REFERENCE)?, settings, &progress::say)?;
-    let (mut base, mut rows, mut failure, mut tokens) = (Times::default(), Vec::new(), None, None);
+    let (mut base, mut rows, mut failure, mut tokens) = (None::<Times>, Vec::new(), None, None);
     if others.is_empty() {
         let mut bar = progress::Cell::new(reference.name());
-        base = measure(&clock, reference.as_ref(), None, pools, rules, &mut |step| bar.show(step))?.0;
+        base = Some(measure(&clock, reference.as_ref(), None, pools, rules, &mut |step| bar.show(step))?.0);
     }
     for choice in others {
         let name = choice.name().to_string();
@@ -196,7 +178,10 @@ fn cells(
             Ok((mempursuit, times)) => {
                 tokens = tokens.or_else(|| Tokens::of(&times.token_lengths));
                 rows.push(Row::new(&name, policy.describe(), &times, Some(&mempursuit.milliseconds)));
-                base.append(mempursuit);
+                match &mut base {
+                    Some(base) => base.append(mempursuit),
+                    None => base = Some(mempursuit),
+                }
             }
             Err(error) => {
                 rows.push(Row::failed(&name, policy.describe(), &error));
@@ -204,11 +189,7 @@ fn cells(
             }
         }
     }
-    if base.milliseconds.is_empty()
-        && let Some(error) = failure
-    {
-        return Err(error);
-    }
+    let Some(base) = base else { return Err(failure.unwrap_or_else(|| Error::Usage("no policy to measure".into()))) };
     rows.insert(0, Row::new(reference.name(), reference.describe(), &base, None));
     Ok((rows, failure, tokens))
 }

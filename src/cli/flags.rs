@@ -4,10 +4,13 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::output::{self, Output};
 use crate::device::{DeviceChoice, DtypeChoice};
 use crate::error::Error;
+use crate::measure::results::Results;
 use crate::policy::Settings;
 use crate::pursuit;
+use crate::report::{Csv, Exporter, Json};
 
 /// Flags of the selectors.
 #[derive(Debug, Args)]
@@ -120,6 +123,49 @@ pub struct MachineFlags {
     /// Threads [default: all cores]
     #[arg(long, value_name = "N", value_parser = positive)]
     pub threads: Option<usize>,
+}
+
+/// Flags that send results into files.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Output")]
+pub struct ExportFlags {
+    /// Write everything measured to this file
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write the rows to this file
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+    /// Write the table to this file
+    #[arg(long, value_name = "FILE")]
+    pub markdown: Option<PathBuf>,
+}
+
+impl ExportFlags {
+    /// Refuses, before the work, a file that could not be written after it.
+    pub fn check(&self) -> Result<(), Error> {
+        for path in [&self.json, &self.csv, &self.markdown].into_iter().flatten() {
+            output::check_writable(path)?;
+        }
+        Ok(())
+    }
+
+    /// Prints the table and writes the files.
+    pub fn write(
+        &self,
+        results: &Results,
+        table: &dyn Exporter,
+        markdown: &dyn Exporter,
+    ) -> Result<(), Error> {
+        Output::stdout().write(&table.export(results)?)?;
+        let exports: [(&Option<PathBuf>, &dyn Exporter); 3] =
+            [(&self.json, &Json), (&self.csv, &Csv), (&self.markdown, markdown)];
+        for (path, exporter) in exports {
+            if let Some(path) = path {
+                Output::create(path)?.write(&exporter.export(results)?)?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// A whole number from 1.

@@ -9,15 +9,12 @@ use crate::pool::{Pool, jsonl, locomo};
 /// A stream of pools. After a fault it can go on with the next pool.
 pub type Pools = Box<dyn Iterator<Item = Result<Pool>> + Send>;
 
-/// Opens `--input`: a pool file, `-` for standard input, or `locomo:PATH`.
+/// Opens `--input`: a pool file (`-` for standard input), or `locomo:PATH`.
 pub fn open(input: &str) -> Result<Pools> {
     if let Some(path) = input.strip_prefix("locomo:") {
         return Ok(Box::new(locomo::pools(Path::new(path))?.into_iter().map(Ok)));
     }
-    if input == "-" {
-        return Ok(Box::new(jsonl::Reader::stdin()));
-    }
-    Ok(Box::new(jsonl::Reader::open(Path::new(input))?))
+    Ok(Box::new(jsonl::Reader::open(input)?))
 }
 
 /// Standard input where it is not a terminal, for commands that need an input.

@@ -3,6 +3,7 @@
 
 mod bench;
 mod flags;
+mod grid;
 mod input;
 mod output;
 mod progress;
@@ -32,6 +33,8 @@ struct Cli {
 enum Command {
     /// Order pools from a file
     Rank(rank::Flags),
+    /// MemPursuit's latency over pool sizes and budgets, the paper's Table 14 beside it
+    Grid(grid::Flags),
 }
 
 const AFTER_HELP: &str = "\
@@ -76,6 +79,7 @@ fn run(cli: Cli) -> Result<()> {
     match cli.command {
         None => bench::run(cli.bench),
         Some(Command::Rank(flags)) => rank::run(flags),
+        Some(Command::Grid(flags)) => grid::run(flags),
     }
 }
 

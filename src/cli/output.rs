@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard};
 
 use crate::error::{Error, Result};
@@ -69,8 +69,7 @@ fn cannot_write(path: &Path, error: io::Error) -> Error {
 }
 
 /// Refuses, before the work, a file that could not be written after it.
-pub fn check_writable(path: Option<&PathBuf>) -> Result<()> {
-    let Some(path) = path else { return Ok(()) };
+pub fn check_writable(path: &Path) -> Result<()> {
     // Opened for appending: an existing file keeps its content until there is something to replace it.
     File::options().append(true).create(true).open(path).map(drop).map_err(|error| cannot_write(path, error))
 }

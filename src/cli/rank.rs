@@ -12,7 +12,7 @@ use super::flags::{MachineFlags, RerankerFlags, SelectorFlags, positive};
 use super::output::Output;
 use super::{input, progress};
 use crate::error::{Error, Result};
-use crate::policy::{self, Policy, Settings};
+use crate::policy::{self, Policy, Selection, Settings};
 use crate::pool::Pool;
 use crate::report::ranking;
 
@@ -154,29 +154,18 @@ fn order(
     while let Ok(first) = pools.recv() {
         let mut chunk = vec![first];
         chunk.extend(pools.try_iter().take(policy.chunk() - 1));
-        let (good, faults) = split(chunk);
-        let answers = policy.select_many(&good, flags.top_k);
-        let mut answers = good.iter().zip(answers);
-        for fault in faults {
+        for answer in answers(policy, chunk, flags.top_k) {
             seen += 1;
-            let line = match fault {
-                Some(error) => Err((pool_of(&error), error)),
-                None => match answers.next() {
-                    Some((pool, Ok(selection))) => {
-                        Ok(ranking::line(pool, policy.name(), &about, &selection, sort))
+            let line = match answer {
+                Ok((pool, selection)) => ranking::line(&pool, policy.name(), &about, &selection, sort),
+                Err(error) => match error.pool_id() {
+                    Some(id) if flags.keep_going => {
+                        failed += 1;
+                        progress::say(&format!("rerank-bench: {error}"));
+                        ranking::failure(&id, &error)
                     }
-                    Some((pool, Err(error))) => Err((pool.id.clone(), error)),
-                    None => break,
+                    _ => return Err(error),
                 },
-            };
-            let line = match line {
-                Ok(line) => line,
-                Err((_, error)) if !flags.keep_going => return Err(error),
-                Err((id, error)) => {
-                    failed += 1;
-                    progress::say(&format!("rerank-bench: {error}"));
-                    ranking::failure(&id, &error)
-                }
             };
             output.write(&format!("{line}\n"))?;
         }
@@ -184,29 +173,14 @@ fn order(
     if failed > 0 { Err(Error::Partial { failed, pools: seen }) } else { Ok(()) }
 }
 
-/// Good pools together, and for each position its fault, if it has one.
-fn split(chunk: Vec<Result<Pool>>) -> (Vec<Pool>, Vec<Option<Error>>) {
+/// The pools that could be read with their selections, and the faults of the others, in input order.
+fn answers(policy: &dyn Policy, chunk: Vec<Result<Pool>>, top_k: usize) -> Vec<Result<(Pool, Selection)>> {
     let mut good = Vec::with_capacity(chunk.len());
-    let faults = chunk
-        .into_iter()
-        .map(|pool| match pool {
-            Ok(pool) => {
-                good.push(pool);
-                None
-            }
-            Err(error) => Some(error),
-        })
-        .collect();
-    (good, faults)
-}
-
-/// The id that a failed pool's line carries.
-fn pool_of(error: &Error) -> String {
-    match error {
-        Error::Pool { pool, .. } | Error::Candidate { pool, .. } => pool.clone(),
-        Error::Line { line, .. } => line.to_string(),
-        _ => String::new(),
-    }
+    let faults: Vec<Option<Error>> =
+        chunk.into_iter().map(|pool| pool.map(|pool| good.push(pool)).err()).collect();
+    let selections = policy.select_many(&good, top_k);
+    let mut answered = good.into_iter().zip(selections).map(|(pool, selection)| Ok((pool, selection?)));
+    faults.into_iter().filter_map(|fault| fault.map_or_else(|| answered.next(), |error| Some(Err(error)))).collect()
 }
 
 /// Opens the output of an interrupted run behind its last whole line, and counts the lines before.

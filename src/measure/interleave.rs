@@ -12,6 +12,10 @@ use crate::pool::Pool;
 pub struct Times {
     /// One a pool, milliseconds.
     pub milliseconds: Vec<f64>,
+    /// Candidates of the largest pool, P.
+    pub candidates: usize,
+    /// Budget, K.
+    pub top_k: usize,
     /// Sum over the pools.
     pub stages: Stages,
     /// Most passes that a pool took.
@@ -115,7 +119,9 @@ pub fn measure(
     rules: &Rules,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(Times, Times)> {
-    let (mut base, mut times) = (Times::default(), Times::default());
+    let candidates = pools.iter().map(Pool::len).max().unwrap_or(0);
+    let empty = Times { candidates, top_k: rules.top_k, ..Times::default() };
+    let (mut base, mut times) = (empty.clone(), empty);
     let Some(first) = pools.first() else { return Ok((base, times)) };
     for run in 0..rules.warmup.max(1) {
         progress(Progress::WarmUp { run: run + 1, of: rules.warmup.max(1) });

@@ -74,6 +74,10 @@ pub struct Row {
     pub model: String,
     #[serde(flatten)]
     pub description: Description,
+    /// Candidates of the largest pool, P.
+    pub candidates: usize,
+    /// Budget, K.
+    pub top_k: usize,
     /// Forward passes a question.
     pub passes: usize,
     /// Tokens run over all questions.
@@ -118,6 +122,8 @@ impl Row {
         Self {
             model: model.to_string(),
             description,
+            candidates: times.candidates,
+            top_k: times.top_k,
             passes: times.passes,
             real_tokens: times.real_tokens,
             padded_tokens: times.padded_tokens,

@@ -5,6 +5,7 @@
 //! | `mempursuit` | greedy residual pursuit with a simplex refit | embeddings |
 //! | `mmr` | relevance against redundancy | embeddings |
 //! | `cosine` | similarity to the query | embeddings |
+//! | `hybrid` | ranks by cosine and by BM25, fused (RRF) | embeddings, texts |
 //! | `original` | the pool's own order | nothing |
 //! | cross-encoders | the network's logit | texts |
 //!
@@ -12,6 +13,7 @@
 //! ([`crate::pursuit`], `rerank`). A new policy is one file here and one line in [`SELECTORS`].
 
 mod cosine;
+mod hybrid;
 mod mempursuit;
 mod mmr;
 mod original;
@@ -21,6 +23,7 @@ mod table;
 mod vectors;
 
 pub use cosine::Cosine;
+pub use hybrid::Hybrid;
 pub use mempursuit::MemPursuit;
 pub use mmr::Mmr;
 pub use original::Original;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Cosine, MemPursuit, Mmr, Original, Policy};
+use super::{Cosine, Hybrid, MemPursuit, Mmr, Original, Policy};
 use crate::error::{Error, Result};
 use crate::pursuit;
 
@@ -62,6 +62,11 @@ pub const SELECTORS: &[Selector] = &[
         name: "cosine",
         about: "similarity to the query",
         open: |settings| Box::new(Cosine::new(settings.pursuit.normalize)),
+    },
+    Selector {
+        name: "hybrid",
+        about: "ranks by cosine and by BM25, fused",
+        open: |settings| Box::new(Hybrid::new(settings.pursuit.normalize)),
     },
     Selector { name: "original", about: "the pool's own order", open: |_| Box::new(Original) },
 ];

@@ -20,35 +20,27 @@ pub fn select(
     pool: &Pool,
     selector: impl FnOnce(Elements<'_>, &Rows<'_>, &mut Scratch) -> Result<Path, pursuit::Error>,
 ) -> Result<Selection> {
-    if pool.is_empty() {
-        return Ok(Selection::default());
-    }
-    let (query, rows) = view(pool)?;
-    SCRATCH
-        .with_borrow_mut(|scratch| selector(query, &rows, scratch))
-        .map(selection)
-        .map_err(|fault| locate(pool, fault))
-}
-
-fn view(pool: &Pool) -> Result<(Elements<'_>, Rows<'_>)> {
-    let (query, rows) = match &pool.vectors {
-        Vectors::None => return Err(missing(pool)),
+    let vectors = pool.require_vectors()?;
+    let (query, rows) = match vectors {
+        Vectors::None | Vectors::Incomplete(_) => return Ok(Selection::default()),
         Vectors::Inline { query, rows, dimension } => {
             (Elements::F32(query), Rows::dense(Elements::F32(rows), *dimension))
         }
         Vectors::Stored { store, query, rows } => {
             let query = match query {
-                StoredQuery::Row(row) => store.query(*row),
+                StoredQuery::Row(row) => store.query(*row).ok_or_else(|| no_such_query(pool, *row))?,
                 StoredQuery::Inline(vector) => Elements::F32(vector),
             };
             (query, Rows::gathered(store.memories(), store.dimension(), rows))
         }
     };
-    Ok((query, rows.map_err(|fault| locate(pool, fault))?))
+    rows.and_then(|rows| SCRATCH.with_borrow_mut(|scratch| selector(query, &rows, scratch)))
+        .map(selection)
+        .map_err(|fault| locate(pool, fault))
 }
 
-fn missing(pool: &Pool) -> Error {
-    Error::pool(&pool.id, "no embeddings")
+fn no_such_query(pool: &Pool, row: u32) -> Error {
+    Error::pool(&pool.id, format!("its query is row {row} of the store's queries, and there are fewer"))
 }
 
 fn selection(path: Path) -> Selection {

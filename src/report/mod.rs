@@ -5,16 +5,18 @@
 mod columns;
 mod csv;
 mod figures;
+mod grid;
 mod json;
-mod markdown;
 mod notes;
+pub mod paper;
 pub mod ranking;
 mod table;
+mod text_table;
 
 pub use self::csv::Csv;
+pub use self::grid::{GridMarkdown, GridTerminal};
 pub use self::json::Json;
-pub use self::markdown::Markdown;
-pub use self::table::Terminal;
+pub use self::table::{Markdown, Terminal};
 
 use crate::error::Result;
 use crate::measure::results::Results;

@@ -1,41 +1,40 @@
-//! The table on the terminal.
-
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+//! The benchmark's table, for terminals and as Markdown.
 
 use super::columns::COLUMNS;
-use super::{Exporter, notes};
+use super::{Exporter, notes, text_table};
 use crate::error::Result;
-use crate::measure::results::Results;
+use crate::measure::results::{Results, Row};
 
 /// A table of plain characters with the notes under it.
 #[derive(Debug, Default)]
 pub struct Terminal;
 
+/// A Markdown table with the notes under it.
+#[derive(Debug, Default)]
+pub struct Markdown;
+
+fn headings() -> Vec<&'static str> {
+    COLUMNS.iter().map(|column| column.heading).collect()
+}
+
+fn figures() -> Vec<bool> {
+    COLUMNS.iter().map(|column| column.figures).collect()
+}
+
+fn cells(row: &Row) -> Vec<String> {
+    COLUMNS.iter().map(|column| (column.cell)(row)).collect()
+}
+
 impl Exporter for Terminal {
     fn export(&self, results: &Results) -> Result<String> {
-        let mut table = Table::new();
-        // Never wrapped to the terminal's width: output that goes to a file must not depend on a window.
-        table.load_preset(presets::ASCII_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Disabled);
-        table.set_header(COLUMNS.iter().map(|column| column.heading));
-        for row in &results.rows {
-            table.add_row(COLUMNS.iter().map(|column| (column.cell)(row)));
-        }
-        for (column, description) in table.column_iter_mut().zip(COLUMNS) {
-            column.set_padding((0, 2));
-            if description.figures {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
-        }
-        let mut text = String::new();
-        for line in table.to_string().lines().filter(|line| !line.starts_with(['+', '-'])) {
-            text.push_str(line.trim_end());
-            text.push('\n');
-        }
-        text.push('\n');
-        for note in notes::lines(results) {
-            text.push_str(&note);
-            text.push('\n');
-        }
-        Ok(text)
+        let table = text_table::plain(&headings(), &figures(), results.rows.iter().map(cells));
+        Ok(format!("{table}\n{}\n", notes::lines(results).join("\n")))
+    }
+}
+
+impl Exporter for Markdown {
+    fn export(&self, results: &Results) -> Result<String> {
+        let table = text_table::markdown(&headings(), &figures(), results.rows.iter().map(cells));
+        Ok(format!("{table}\n{}\n", notes::lines(results).join("\n\n")))
     }
 }

@@ -1,0 +1,186 @@
+//! Where the networks run and in which number format.
+//!
+//! The only place, with `nn/ops`, that knows whether this build has CUDA. What `auto` chose, and why, is said
+//! in [`Placement::note`].
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::error::{Error, Result};
+
+/// `--device`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DeviceChoice {
+    /// The first CUDA device if this build and this machine have one, else the CPU.
+    #[default]
+    Auto,
+    /// The CPU.
+    Cpu,
+    /// The CUDA device with this ordinal.
+    Cuda(usize),
+}
+
+impl FromStr for DeviceChoice {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "cpu" => Ok(Self::Cpu),
+            "cuda" => Ok(Self::Cuda(0)),
+            _ => text.strip_prefix("cuda:").and_then(|n| n.parse().ok()).map(Self::Cuda).ok_or_else(|| {
+                Error::Usage(format!("device {text:?} is not known; use auto, cpu, cuda or cuda:N"))
+            }),
+        }
+    }
+}
+
+impl fmt::Display for DeviceChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::Cpu => f.write_str("cpu"),
+            Self::Cuda(n) => write!(f, "cuda:{n}"),
+        }
+    }
+}
+
+/// `--dtype`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DtypeChoice {
+    /// f32 on the CPU, bf16 on CUDA.
+    #[default]
+    Auto,
+    /// IEEE single precision throughout.
+    F32,
+    /// f32 storage, matrix products rounded to TF32 (CUDA).
+    Tf32,
+    /// IEEE half precision (CUDA).
+    F16,
+    /// bfloat16 (CUDA).
+    Bf16,
+}
+
+impl DtypeChoice {
+    /// The name used on the command line and in every output.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::F32 => "f32",
+            Self::Tf32 => "tf32",
+            Self::F16 => "f16",
+            Self::Bf16 => "bf16",
+        }
+    }
+}
+
+impl FromStr for DtypeChoice {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        [Self::Auto, Self::F32, Self::Tf32, Self::F16, Self::Bf16]
+            .into_iter()
+            .find(|d| d.name() == text)
+            .ok_or_else(|| {
+                Error::Usage(format!("dtype {text:?} is not known; use auto, f32, tf32, f16 or bf16"))
+            })
+    }
+}
+
+/// Why this build cannot use CUDA, or `None` where it can try.
+pub fn cuda_missing_from_build() -> Option<&'static str> {
+    if cfg!(feature = "cuda") { None } else { Some("this build is without the `cuda` feature") }
+}
+
+#[cfg(feature = "neural")]
+pub use placement::{Placement, candle_fault, place};
+
+#[cfg(feature = "neural")]
+mod placement {
+    use candle_core::{DType, Device};
+
+    use super::*;
+
+    /// A device and a number format that go together.
+    #[derive(Debug, Clone)]
+    pub struct Placement {
+        /// Candle's handle of the device.
+        pub device: Device,
+        /// `cpu` or `cuda:N`.
+        pub device_name: String,
+        /// Format of weights and activations.
+        pub dtype: DType,
+        /// What was chosen, by its command-line name (`tf32` has the storage format of `f32`).
+        pub dtype_choice: DtypeChoice,
+        /// What `auto` decided and why, where it had to decide against CUDA.
+        pub note: Option<String>,
+    }
+
+    /// Opens the device asked for and settles the number format.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a format the device cannot compute in, [`Error::Device`] for CUDA asked for and
+    /// not there.
+    pub fn place(device: DeviceChoice, dtype: DtypeChoice) -> Result<Placement> {
+        let (handle, device_name, note) = match device {
+            DeviceChoice::Cpu => (Device::Cpu, "cpu".to_owned(), None),
+            DeviceChoice::Cuda(n) => {
+                let handle = open_cuda(n).map_err(|why| {
+                    Error::Device(format!("--device cuda:{n} cannot be used: {why}; use --device cpu"))
+                })?;
+                (handle, format!("cuda:{n}"), None)
+            }
+            DeviceChoice::Auto => match open_cuda(0) {
+                Ok(handle) => (handle, "cuda:0".to_owned(), None),
+                Err(why) => (Device::Cpu, "cpu".to_owned(), Some(format!("running on the CPU: {why}"))),
+            },
+        };
+        let on_cpu = handle.is_cpu();
+        let chosen = match dtype {
+            DtypeChoice::Auto if on_cpu => DtypeChoice::F32,
+            DtypeChoice::Auto => DtypeChoice::Bf16,
+            given => given,
+        };
+        if on_cpu && chosen != DtypeChoice::F32 {
+            return Err(Error::Usage(format!(
+                "--dtype {} is not available on the CPU, which computes in f32 here (half-precision weights are \
+                 widened at load); use --dtype f32 or auto",
+                chosen.name()
+            )));
+        }
+        candle_core::cuda::set_gemm_reduced_precision_f32(chosen == DtypeChoice::Tf32);
+        let dtype = match chosen {
+            DtypeChoice::F16 => DType::F16,
+            DtypeChoice::Bf16 => DType::BF16,
+            _ => DType::F32,
+        };
+        Ok(Placement { device: handle, device_name, dtype, dtype_choice: chosen, note })
+    }
+
+    #[cfg(feature = "cuda")]
+    fn open_cuda(ordinal: usize) -> Result<Device, String> {
+        // cudarc panics, rather than fails, where the driver's library cannot be loaded.
+        match std::panic::catch_unwind(|| Device::new_cuda(ordinal)) {
+            Ok(Ok(device)) => Ok(device),
+            Ok(Err(error)) => Err(format!("CUDA device {ordinal} does not open ({error})")),
+            Err(_) => Err("the CUDA driver library cannot be loaded".to_owned()),
+        }
+    }
+
+    #[cfg(not(feature = "cuda"))]
+    fn open_cuda(_ordinal: usize) -> Result<Device, String> {
+        Err(cuda_missing_from_build().unwrap_or_default().to_owned())
+    }
+
+    /// What candle reported while doing `what`, as this crate's error: out of memory is told apart, because
+    /// the device stays usable and a smaller batch may fit.
+    pub fn candle_fault(what: &str, error: candle_core::Error) -> Error {
+        let text = error.to_string();
+        let lower = text.to_lowercase();
+        if lower.contains("out of memory") || lower.contains("out_of_memory") {
+            Error::OutOfMemory(format!("{what}: {text}; a smaller --batch needs less"))
+        } else {
+            Error::Device(format!("{what}: {text}"))
+        }
+    }
+}

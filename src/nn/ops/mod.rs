@@ -1,0 +1,32 @@
+//! The steps of the networks that are worth fusing, each in two forms.
+//!
+//! `Fused`: one candle CustomOp with a CPU body of ours. `Stock`: a composition of candle's own operations that
+//! computes the same on every device. Networks call the step; the form was chosen when they were loaded.
+
+mod attention;
+mod layer_norm;
+mod linear;
+
+pub use attention::{Segments, attention, attention_of_first};
+pub use layer_norm::LayerNorm;
+pub use linear::{Finish, Linear};
+
+/// `--kernels`: which form of each step runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Kernels {
+    /// Ours where there is one for the device, else candle's.
+    #[default]
+    Fused,
+    /// Candle's own operations only.
+    Stock,
+}
+
+impl Kernels {
+    /// The name used on the command line and in outputs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fused => "fused",
+            Self::Stock => "stock",
+        }
+    }
+}

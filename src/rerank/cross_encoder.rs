@@ -1,0 +1,164 @@
+//! Cross-encoders: pairs through an encoder, one logit each.
+
+use candle_core::Tensor;
+
+use super::candle_engine::CandleEngine;
+use super::pack::groups;
+use super::tokenize::{PairLayout, TextTokenizer};
+use super::{Laps, ModelInfo, Scorer, Scores, Stage};
+use crate::device::{Placement, candle_fault};
+use crate::error::{Error, Result};
+use crate::nn::{EncoderConfig, PackedRows, XlmRoberta};
+
+/// Tokens computed together on the CPU: few enough for a layer's activations to stay in the processor's cache,
+/// enough to keep its cores busy. On a GPU a pass is one group.
+const CPU_GROUP: usize = 2048;
+
+/// Whose network computes.
+pub(super) enum Network {
+    /// Ours, over packed rows.
+    Packed(XlmRoberta),
+    /// candle-transformers', padded.
+    Candle(CandleEngine),
+}
+
+/// A loaded cross-encoder with its tokenizer.
+pub(super) struct CrossEncoder {
+    pub(super) info: ModelInfo,
+    pub(super) config: EncoderConfig,
+    pub(super) placement: Placement,
+    pub(super) tokenizer: TextTokenizer,
+    pub(super) layout: PairLayout,
+    pub(super) network: Network,
+}
+
+impl Scorer for CrossEncoder {
+    fn score(&self, query: &str, texts: &[&str], batch: usize, laps: &mut dyn Laps) -> Result<Scores> {
+        if query.trim().is_empty() {
+            return Err(Error::Text {
+                candidate: None,
+                message: "is empty; a reranker needs a query to compare texts with".to_owned(),
+            });
+        }
+        let pairs = self.layout.pairs(&self.tokenizer, query, texts)?;
+        laps.lap(Stage::Tokenize);
+        let mut scores = self.score_ids(&pairs.sequences, batch, laps)?;
+        scores.truncated = pairs.truncated;
+        scores.truncated_tokens = pairs.truncated_tokens;
+        let distinct = texts.iter().any(|text| *text != texts[0]);
+        if distinct && scores.logits.iter().all(|logit| *logit == scores.logits[0]) {
+            scores.warnings.push(format!(
+                "all {} candidates have the same score {} though their texts differ; the order says nothing",
+                texts.len(),
+                scores.logits[0]
+            ));
+        }
+        Ok(scores)
+    }
+
+    fn score_ids(&self, sequences: &[Vec<u32>], batch: usize, laps: &mut dyn Laps) -> Result<Scores> {
+        if batch == 0 {
+            return Err(Error::Usage("--batch 0 scores nothing; it must be at least 1".to_owned()));
+        }
+        self.check_ids(sequences)?;
+        let mut scores = Scores {
+            logits: vec![0.0; sequences.len()],
+            passes: sequences.len().div_ceil(batch),
+            real_tokens: sequences.iter().map(Vec::len).sum(),
+            token_lengths: sequences.iter().map(|ids| ids.len() as u32).collect(),
+            ..Scores::default()
+        };
+        match &self.network {
+            Network::Packed(network) => {
+                let indices: Vec<usize> = (0..sequences.len()).collect();
+                for pass in indices.chunks(batch) {
+                    self.packed_pass(network, sequences, pass, &mut scores.logits, laps)?;
+                }
+            }
+            Network::Candle(engine) => {
+                let mut order: Vec<usize> = (0..sequences.len()).collect();
+                order.sort_by_key(|&index| std::cmp::Reverse(sequences[index].len()));
+                for pass in order.chunks(batch) {
+                    let rows: Vec<&[u32]> = pass.iter().map(|&index| sequences[index].as_slice()).collect();
+                    let logits = engine.pass(&rows, &self.placement.device, laps)?;
+                    let longest = rows.iter().map(|row| row.len()).max().unwrap_or(0);
+                    scores.padded_tokens += rows.iter().map(|row| longest - row.len()).sum::<usize>();
+                    pass.iter().zip(logits).for_each(|(&index, logit)| scores.logits[index] = logit);
+                }
+            }
+        }
+        match scores.logits.iter().position(|logit| logit.is_nan()) {
+            Some(index) => Err(Error::Text {
+                candidate: Some(index),
+                message: "its score is NaN; the weights are damaged, or the number format overflows (try \
+                          --dtype f32)"
+                    .to_owned(),
+            }),
+            None => Ok(scores),
+        }
+    }
+
+    fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+}
+
+impl CrossEncoder {
+    /// One forward pass of ours over the sequences at `pass`, group by group.
+    fn packed_pass(
+        &self,
+        network: &XlmRoberta,
+        sequences: &[Vec<u32>],
+        pass: &[usize],
+        logits: &mut [f32],
+        laps: &mut dyn Laps,
+    ) -> Result<()> {
+        let limit = if self.placement.device.is_cpu() { CPU_GROUP } else { usize::MAX };
+        let lengths: Vec<usize> = pass.iter().map(|&index| sequences[index].len()).collect();
+        let groups = groups(&lengths, limit);
+        laps.lap(Stage::Pack);
+        for group in groups {
+            let members = || group.iter().map(|&member| pass[member]);
+            let rows = PackedRows::new(
+                members().map(|index| sequences[index].as_slice()),
+                self.config.first_position(),
+            );
+            laps.lap(Stage::Pack);
+            let rows = network.upload(&rows)?;
+            laps.lap(Stage::Upload);
+            let group_logits = network.forward(&rows)?;
+            synchronize(&self.placement)?;
+            laps.lap(Stage::Forward);
+            let values = read_back(&group_logits)?;
+            members().zip(values).for_each(|(index, logit)| logits[index] = logit);
+            laps.lap(Stage::ReadBack);
+        }
+        Ok(())
+    }
+
+    /// Refuses sequences that would index outside a table.
+    fn check_ids(&self, sequences: &[Vec<u32>]) -> Result<()> {
+        let (limit, vocabulary) = (self.info.max_length, self.config.vocabulary);
+        let fault = |ids: &Vec<u32>| match ids.iter().find(|&&id| id as usize >= vocabulary) {
+            Some(id) => Some(format!("has the token id {id}, and the model has {vocabulary} embedding rows")),
+            None if ids.is_empty() => Some("has no tokens".to_owned()),
+            None if ids.len() > limit => Some(format!("has {} tokens, over the limit of {limit}", ids.len())),
+            None => None,
+        };
+        let first = sequences.iter().enumerate().find_map(|(index, ids)| Some((index, fault(ids)?)));
+        match first {
+            Some((index, message)) => Err(Error::Text { candidate: Some(index), message }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Waits for the device, so that a lap covers the work and not only its launch.
+pub(super) fn synchronize(placement: &Placement) -> Result<()> {
+    placement.device.synchronize().map_err(|e| candle_fault("waiting for the device", e))
+}
+
+/// The values of a vector on the device.
+pub(super) fn read_back(logits: &Tensor) -> Result<Vec<f32>> {
+    logits.to_vec1::<f32>().map_err(|e| candle_fault("reading the logits back", e))
+}
