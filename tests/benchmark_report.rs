@@ -199,10 +199,7 @@ Cut to the length limit: bge-base: 4 pairs lost 28 tokens.
 fn the_markdown_table_has_the_same_cells() {
     let text = Markdown.export(&results()).unwrap();
     let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(
-        lines[1],
-        "| --- | --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
-    );
+    assert_eq!(lines[1], "| --- | --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
     assert_eq!(
         lines[3],
         "| bge-base | cpu | f32 | random | 128 | 2 | 4,936 | 0 | 115.0 | 115.0 | 128.5 | 57.5x | 57.5x |"
@@ -235,9 +232,7 @@ fn the_json_keeps_every_time_and_follows_the_interface() {
     assert_eq!(json["rows"][0]["speedup_median"], 1.0);
     assert_eq!(json["environment"]["build"]["commit"], "0123456789ab");
     assert_eq!(json["workload"]["tokens"]["p50"], 60.0);
-    for key in
-        ["model", "engine", "device", "dtype", "batch", "passes", "real_tokens", "padded_tokens", "truncated"]
-    {
+    for key in ["model", "engine", "device", "dtype", "batch", "passes", "real_tokens", "padded_tokens", "truncated"] {
         assert!(row.get(key).is_some(), "{key}");
     }
 }
