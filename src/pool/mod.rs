@@ -4,6 +4,7 @@
 //! point into it ([`Store`], memory-mapped), pools with inline embeddings own a small matrix. Selectors look
 //! at [`Pool::vectors`], rerankers at [`Pool::texts`].
 
+mod calendar;
 pub mod jsonl;
 pub mod locomo;
 mod store;

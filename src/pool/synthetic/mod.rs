@@ -9,7 +9,6 @@
 //! A pool follows from the seed and its number alone. Its bits are the same on every platform with IEEE 754
 //! arithmetic: only integers, and additions, multiplications, divisions and square roots in a fixed order.
 
-mod calendar;
 mod plan;
 mod random;
 mod text;

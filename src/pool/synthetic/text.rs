@@ -5,13 +5,13 @@
 
 use std::collections::HashSet;
 
-use super::calendar::Moment;
 use super::plan::{Category, Fact, Memory, Plan, SESSIONS};
 use super::random::Random;
 use super::words::{
     FILLERS, NAMES, OPEN_QUESTIONS, OPENERS, PHOTOS, QUESTIONS, REACTIONS, REMARKS, SET_QUESTIONS,
     TIME_QUESTIONS, TIMES, TOPICS,
 };
+use crate::pool::calendar::Moment;
 
 /// Words of a turn without its speaker and date: (thousandths of turns, words), linear in between.
 const LENGTHS: [(usize, usize); 9] =
@@ -30,8 +30,7 @@ pub struct Texts {
 pub fn write(plan: &Plan, random: &mut Random) -> Texts {
     let names = random.permutation(NAMES.len());
     let speakers = [NAMES[names[0]], NAMES[names[1]]];
-    let mut moment = Moment::draw(random);
-    let sessions: Vec<Moment> = (0..SESSIONS).map(|_| moment.later(random)).collect();
+    let sessions = sessions(random);
     let question = question(plan, speakers[plan.subject], random);
     let mut seen = HashSet::with_capacity(plan.memories.len());
     let turns = plan.memories.iter().map(|memory| {
@@ -45,6 +44,17 @@ pub fn write(plan: &Plan, random: &mut Random) -> Texts {
     });
     let turns = turns.collect();
     Texts { question, turns, sessions }
+}
+
+/// Sessions some days apart, between eight in the morning and ten at night.
+fn sessions(random: &mut Random) -> Vec<Moment> {
+    let (year, month) = (random.between(2021, 2024), random.between(1, 12));
+    let mut moment = Moment { year, month, day: random.between(1, 28), hour: 0, minute: 0 };
+    let mut next = || {
+        moment = moment.later(random.between(2, 18));
+        Moment { hour: random.between(8, 21), minute: random.below(60), ..moment }
+    };
+    (0..SESSIONS).map(|_| next()).collect()
 }
 
 fn question(plan: &Plan, name: &str, random: &mut Random) -> String {

@@ -17,21 +17,6 @@ pub const NAMES: [&str; 24] = [
     "Victor",
 ];
 
-pub const MONTHS: [&str; 12] = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-];
-
 pub const TOPICS: [Topic; 12] = [
     Topic {
         things: [
