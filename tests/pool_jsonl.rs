@@ -177,19 +177,19 @@ fn faults_say_what_and_where() {
         ),
         (
             r#"{"id":"p","query_embedding":[1,1e39],"candidates":[]}"#,
-            r#"pool "p": "query_embedding" overflows f32 at position 1 (0-based): 1e39"#,
+            r#"pool "p": "query_embedding" overflows f32 with 1e39 at position 1 (from 0)"#,
         ),
         (
             r#"{"id":"p","query":"x","candidates":[{"embedding":[0.5, null],"id":"m"}]}"#,
-            r#"pool "p", candidate "m": "embedding" has null at position 1 (0-based), and must hold numbers only"#,
+            r#"pool "p", candidate "m": "embedding" must hold numbers only, and has null at position 1 (from 0)"#,
         ),
         (
             r#"{"id":"p","query":"x","candidates":[{"embedding":["1, 2"],"id":"m"}]}"#,
-            r#"pool "p", candidate "m": "embedding" has a string at position 0 (0-based), and must hold numbers only"#,
+            r#"pool "p", candidate "m": "embedding" must hold numbers only, and has a string at position 0 (from 0)"#,
         ),
         (
             r#"{"id":"p","query":"x","candidates":[{"embedding":[[1]],"id":"m"}]}"#,
-            r#"pool "p", candidate "m": "embedding" has a list at position 0 (0-based), and must hold numbers only"#,
+            r#"pool "p", candidate "m": "embedding" must hold numbers only, and has a list at position 0 (from 0)"#,
         ),
         (
             r#"{"id":"p","query":"x","candidates":[{"embedding":"AAAA","id":"m"}]}"#,
@@ -251,7 +251,7 @@ fn faults_say_what_and_where() {
         assert_eq!(fault(line), format!("pools.jsonl, line 1: {message}"), "{line}");
     }
     let overflow = format!(r#"{{"id":"p","query_embedding":[{long}],"candidates":[]}}"#);
-    assert!(fault(&overflow).contains("overflows f32 at position 0"));
+    assert!(fault(&overflow).contains("overflows f32 with 9999"));
 }
 
 #[test]

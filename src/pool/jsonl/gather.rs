@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use super::record::append_vector;
+use super::numbers::append_vector;
 use crate::pool::{Elements, Missing, Store, StoredQuery, Vectors};
 
 /// Where a candidate's vector comes from.

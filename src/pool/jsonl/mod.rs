@@ -21,6 +21,7 @@
 
 mod gather;
 mod lines;
+mod numbers;
 mod record;
 mod resolve;
 mod table;

@@ -2,7 +2,8 @@
 //!
 //! The readers below are written out, where a derive would do, for one reason: [`Place`] follows the reading,
 //! so that a fault deep inside a long line can be told with its pool, its candidate and its field. Vectors
-//! stay raw text until [`append_vector`] turns them into numbers, directly in the pool's matrix.
+//! stay raw text until [`append_vector`](super::numbers::append_vector) turns them into numbers, directly in the
+//! pool's matrix.
 
 use std::fmt;
 
@@ -10,6 +11,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::numbers::kind;
 use crate::pool::Candidate;
 
 /// One line: a pool as written.
@@ -267,51 +269,5 @@ impl<'de, A: MapAccess<'de>> Fields<'_, '_, A> {
     fn skip(&mut self) -> Result<(), A::Error> {
         self.place.field = None;
         self.map.next_value::<serde::de::IgnoredAny>().map(drop)
-    }
-}
-
-/// Appends the numbers of a raw JSON list to `matrix`, each rounded once, from its text to the nearest f32.
-///
-/// Reading through f64 would round twice and miss the nearest f32 for texts close to a midpoint.
-///
-/// # Errors
-/// The value is not a list, or has an entry that is not a number or overflows f32: as the rest of a sentence
-/// that begins with the field's name.
-pub fn append_vector(raw: &RawValue, matrix: &mut Vec<f32>) -> Result<usize, String> {
-    let text = raw.get();
-    let Some(list) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) else {
-        return Err(format!("is {}, and must be a list of numbers", kind(text)));
-    };
-    if list.trim_ascii().is_empty() {
-        return Err("is an empty list".into());
-    }
-    let start = matrix.len();
-    // No number contains a comma, and an entry that could (a string, a list) is refused at its first byte.
-    for entry in list.split(',') {
-        let entry = entry.trim_ascii();
-        let position = matrix.len() - start;
-        match entry.parse::<f32>() {
-            Ok(number) if number.is_finite() => matrix.push(number),
-            Ok(_) => return Err(format!("overflows f32 at position {position} (0-based): {entry}")),
-            Err(_) => {
-                let what = kind(entry);
-                return Err(format!(
-                    "has {what} at position {position} (0-based), and must hold numbers only"
-                ));
-            }
-        }
-    }
-    Ok(matrix.len() - start)
-}
-
-/// What a JSON value is, in words, told by its first byte.
-fn kind(json: &str) -> &'static str {
-    match json.as_bytes().first() {
-        Some(b'"') => "a string",
-        Some(b'[') => "a list",
-        Some(b'{') => "an object",
-        Some(b'n') => "null",
-        Some(b't' | b'f') => "a truth value",
-        _ => "a number",
     }
 }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use super::gather::Gathered;
-use super::record::{CandidateRecord, Label, PoolRecord, append_vector};
+use super::numbers::append_vector;
+use super::record::{CandidateRecord, Label, PoolRecord};
 use super::table::MemoryTable;
 use crate::error::{Error, Result};
 use crate::pool::{Candidate, Pool, Store, StoredQuery, candidate_id};
