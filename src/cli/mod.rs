@@ -5,6 +5,8 @@ mod bench;
 mod flags;
 mod grid;
 mod input;
+#[cfg(feature = "neural")]
+mod models;
 mod output;
 mod progress;
 mod rank;
@@ -33,6 +35,9 @@ struct Cli {
 enum Command {
     /// Order pools from a file
     Rank(rank::Flags),
+    /// List known models, show one, or fetch its files
+    #[cfg(feature = "neural")]
+    Models(models::Flags),
     /// MemPursuit's latency over pool sizes and budgets, the paper's Table 14 beside it
     Grid(grid::Flags),
 }
@@ -79,6 +84,8 @@ fn run(cli: Cli) -> Result<()> {
     match cli.command {
         None => bench::run(cli.bench),
         Some(Command::Rank(flags)) => rank::run(flags),
+        #[cfg(feature = "neural")]
+        Some(Command::Models(flags)) => models::run(flags),
         Some(Command::Grid(flags)) => grid::run(flags),
     }
 }

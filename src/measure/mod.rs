@@ -3,5 +3,6 @@
 pub mod clock;
 pub mod environment;
 pub mod interleave;
+pub mod plan;
 pub mod results;
 pub mod statistics;

@@ -1,9 +1,10 @@
 //! What a benchmark run found: the content of `--json`, and what every other output is made from.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::environment::Environment;
 use super::interleave::Times;
+use super::plan::Cell;
 use super::statistics::{Summary, median_ratio_interval, quantile};
 use crate::policy::{Description, Kind};
 
@@ -60,7 +61,7 @@ impl Tokens {
 }
 
 /// How a cell ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     Ok,
@@ -69,7 +70,7 @@ pub enum Status {
 }
 
 /// One policy on the workload. Times in milliseconds, one a question, in the order of the pools.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     pub model: String,
     #[serde(flatten)]
@@ -98,13 +99,13 @@ pub struct Row {
     pub speedup_median: Option<f64>,
     pub speedup_median_ci95: Option<[f64; 2]>,
     /// MemPursuit's times from the interleaving with this row, which its speedups divide by.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mempursuit_times_ms: Vec<f64>,
     pub status: Status,
     /// Why, where the status is not `ok`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
 
@@ -154,6 +155,24 @@ impl Row {
         let mut row = Self::new(model, description, &Times::default(), None);
         (row.status, row.error) = (status, Some(error.to_string()));
         row
+    }
+
+    /// The row of a cell whose policy could not even be opened.
+    pub fn unopened(cell: &Cell, error: &crate::Error) -> Self {
+        let engine = Some(cell.variant.engine.clone()).filter(|engine| !engine.is_empty());
+        let description = Description {
+            kind: if engine.is_some() { Kind::CrossEncoder } else { Kind::Selector },
+            engine,
+            device: "-".into(),
+            dtype: "-".into(),
+            weights: "none".into(),
+            revision: None,
+            prompt_hash: None,
+            batch: Some(cell.batch).filter(|&batch| batch > 0),
+            notes: Vec::new(),
+        };
+        let row = Self::failed(&cell.variant.model, description, error);
+        Self { candidates: cell.candidates, top_k: cell.top_k, ..row }
     }
 
     /// True for rows whose scores mean nothing.

@@ -32,6 +32,7 @@ pub use reranker::Reranker;
 pub use table::{Choice, REFERENCE, SELECTORS, Settings, open, resolve};
 
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
 use crate::measure::clock::Stages;
@@ -53,6 +54,9 @@ pub trait Policy: Send + Sync {
     /// Returns only after the device has finished.
     fn select(&self, pool: &Pool, budget: usize) -> Result<Selection>;
 
+    /// Sets how many candidates go into one forward pass, for policies that run passes.
+    fn set_batch(&mut self, _batch: usize) {}
+
     /// A small untimed run over `pool`, for policies whose full pass takes seconds.
     fn warm_up_small(&self, pool: &Pool, budget: usize) -> Result<()> {
         self.select(pool, budget).map(drop)
@@ -70,7 +74,7 @@ pub trait Policy: Send + Sync {
 }
 
 /// The broad kind of a policy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// Works on embeddings.
@@ -82,7 +86,7 @@ pub enum Kind {
 }
 
 /// What a policy is and runs on.
-#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Description {
     pub kind: Kind,
     /// Which implementation of a network runs: `packed` or `candle`.
@@ -101,7 +105,7 @@ pub struct Description {
     /// Candidates in one forward pass; `None` for selectors.
     pub batch: Option<usize>,
     /// What was lowered, replaced or left out when the policy was opened; shown to the user.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 

@@ -86,6 +86,10 @@ impl Policy for Reranker {
         Ok(selection)
     }
 
+    fn set_batch(&mut self, batch: usize) {
+        self.batch = batch;
+    }
+
     fn warm_up_small(&self, pool: &Pool, _: usize) -> Result<()> {
         self.score(pool, SMALL).map(drop)
     }

@@ -121,7 +121,7 @@ pub fn resolve(name: &str) -> Result<Choice> {
 
 #[cfg(feature = "neural")]
 fn rerankers() -> impl Iterator<Item = &'static str> {
-    crate::weights::cards().iter().map(|card| card.name.as_str())
+    crate::weights::cards().iter().map(|card| card.name)
 }
 
 #[cfg(not(feature = "neural"))]

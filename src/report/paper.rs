@@ -20,3 +20,62 @@ pub fn grid_median_ms(candidates: usize, top_k: usize) -> Option<f64> {
     let column = GRID_BUDGETS.iter().position(|&k| k == top_k)?;
     Some(GRID_MEDIAN_MS[row][column])
 }
+
+/// One published row of Table 12 or 13.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Published {
+    /// Our name of the model.
+    pub model: &'static str,
+    pub mean_ms: f64,
+    pub median_ms: f64,
+    pub p95_ms: f64,
+    /// Table 13 gives no speedup by mean.
+    pub speedup_mean: Option<f64>,
+    pub speedup_median: f64,
+}
+
+const fn published(
+    model: &'static str,
+    [mean_ms, median_ms, p95_ms]: [f64; 3],
+    speedup_mean: Option<f64>,
+    speedup_median: f64,
+) -> Published {
+    Published { model, mean_ms, median_ms, p95_ms, speedup_mean, speedup_median }
+}
+
+const MEMPURSUIT: Published = published("mempursuit", [17.69, 8.67, 57.76], Some(1.0), 1.0);
+
+/// Table 12: batches of 128.
+pub const TABLE_12: &[Published] = &[
+    MEMPURSUIT,
+    published("bge-base", [109.26, 109.03, 126.12], Some(6.18), 12.58),
+    published("bge-large", [283.73, 283.27, 330.01], Some(16.04), 32.67),
+    published("bge-v2-m3", [275.66, 274.33, 320.70], Some(15.58), 31.64),
+    published("qwen3.5-0.8b", [1682.95, 1675.98, 1751.40], Some(95.14), 193.31),
+    published("qwen3.5-2b", [2119.66, 2113.75, 2205.36], Some(119.82), 243.80),
+    published("qwen3.5-4b", [5151.40, 5138.73, 5343.48], Some(291.20), 592.70),
+];
+
+/// Table 13: the full batch of 200.
+pub const TABLE_13: &[Published] = &[
+    MEMPURSUIT,
+    published("bge-base", [111.34, 110.48, 129.88], None, 12.74),
+    published("bge-large", [286.10, 286.02, 331.60], None, 32.99),
+    published("bge-v2-m3", [286.45, 285.61, 332.61], None, 32.94),
+    published("qwen3.5-0.8b", [1733.86, 1724.74, 1794.96], None, 198.93),
+    published("qwen3.5-2b", [2129.20, 2124.70, 2222.55], None, 245.06),
+];
+
+/// Figure 9: batch sizes.
+pub const SWEEP_BATCHES: [usize; 10] = [1, 2, 4, 8, 16, 32, 64, 128, 144, 200];
+
+/// Figure 5 and Table 9: accuracy on LoCoMo at Top-20, per cent.
+pub const ACCURACY: &[(&str, f64)] = &[
+    ("mempursuit", 85.1),
+    ("bge-base", 79.5),
+    ("bge-large", 85.6),
+    ("bge-v2-m3", 87.1),
+    ("qwen3.5-0.8b", 82.4),
+    ("qwen3.5-2b", 85.5),
+    ("qwen3.5-4b", 86.6),
+];

@@ -96,7 +96,6 @@ pub fn open(model: &str, options: &OpenOptions, progress: &dyn Fn(&str)) -> Resu
                 "drawing random weights for {model} ({} M parameters)",
                 config.parameters() / 1_000_000
             ));
-            notes.push("random weights: latencies mean something, scores do not".to_owned());
             Parameters::random(model, options.seed)
         }
         WeightsSource::Pretrained => {

@@ -1,0 +1,211 @@
+//! Plans of many cells (sweeps, grids, the reproduction of the paper): run in order, kept as they finish,
+//! taken up again after an interruption.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::clock::Clock;
+use super::interleave::{Progress, Questions, Rules, measure};
+use super::results::Row;
+use crate::error::{Error, Result};
+use crate::policy::Policy;
+use crate::pool::Pool;
+
+/// A policy as a plan names it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Variant {
+    /// Name, as on the command line.
+    pub model: String,
+    /// Whose network runs; empty for selectors.
+    pub engine: String,
+}
+
+/// One measurement.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Cell {
+    pub variant: Variant,
+    /// Candidates in one forward pass; 0 for selectors.
+    pub batch: usize,
+    /// Pool size, P.
+    pub candidates: usize,
+    /// Budget, K.
+    pub top_k: usize,
+    /// Pools timed.
+    pub questions: usize,
+    /// Untimed runs of full shape before; 0 is a small one.
+    pub warmup: usize,
+    /// Tells repetitions of one measurement apart.
+    pub repeat: usize,
+}
+
+/// What a plan needs from outside: policies and pools.
+pub trait Workshop {
+    /// Opens the policy that everything is measured against.
+    fn reference(&mut self) -> Result<Box<dyn Policy>>;
+    /// Opens a policy.
+    fn open(&mut self, variant: &Variant) -> Result<Box<dyn Policy>>;
+    /// `questions` pools of `candidates`.
+    fn pools(&mut self, candidates: usize, questions: usize) -> Result<Vec<Pool>>;
+}
+
+/// What a plan tells while it runs.
+pub enum Event<'a> {
+    /// A cell begins; `reused` cells were finished by an earlier run.
+    Begin { cell: &'a Cell, number: usize, of: usize, reused: bool },
+    /// Where the cell stands.
+    Progress(Progress),
+    /// A cell ended after `time`.
+    End { cell: &'a Cell, row: &'a Row, time: Duration },
+}
+
+/// Runs the cells in order and returns a row for each.
+///
+/// A policy stays open while cells that name it follow each other. A cell that fails becomes a row that says so,
+/// and the rest goes on.
+///
+/// # Errors
+/// The reference cannot be opened, pools cannot be had, or the ledger cannot be written.
+pub fn run(
+    cells: &[Cell],
+    workshop: &mut dyn Workshop,
+    ledger: &mut Ledger,
+    clock: &dyn Clock,
+    tell: &mut dyn FnMut(Event<'_>),
+) -> Result<Vec<Row>> {
+    let reference = workshop.reference()?;
+    let mut open: Option<(Variant, Result<Box<dyn Policy>>)> = None;
+    let mut rows = Vec::with_capacity(cells.len());
+    for (i, cell) in cells.iter().enumerate() {
+        let known = ledger.row(cell);
+        tell(Event::Begin { cell, number: i + 1, of: cells.len(), reused: known.is_some() });
+        if let Some(row) = known {
+            rows.push(row.clone());
+            continue;
+        }
+        let start = clock.now();
+        let pools = workshop.pools(cell.candidates, cell.questions)?;
+        let row = if cell.variant.model == reference.name() {
+            one(clock, reference.as_ref(), None, &pools, cell, tell)
+        } else {
+            if open.as_ref().is_none_or(|(variant, _)| *variant != cell.variant) {
+                // Two large models are never held at once.
+                open = None;
+                open = Some((cell.variant.clone(), workshop.open(&cell.variant)));
+            }
+            match &mut open {
+                Some((_, Ok(policy))) => {
+                    policy.set_batch(cell.batch);
+                    one(clock, reference.as_ref(), Some(policy.as_ref()), &pools, cell, tell)
+                }
+                Some((_, Err(error))) => Row::unopened(cell, error),
+                None => continue,
+            }
+        };
+        tell(Event::End { cell, row: &row, time: clock.now() - start });
+        ledger.add(cell, &row)?;
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
+fn one(
+    clock: &dyn Clock,
+    reference: &dyn Policy,
+    other: Option<&dyn Policy>,
+    pools: &[Pool],
+    cell: &Cell,
+    tell: &mut dyn FnMut(Event<'_>),
+) -> Row {
+    let rules = Rules { top_k: cell.top_k, warmup: cell.warmup, questions: Questions::Fixed(cell.questions) };
+    let policy = other.unwrap_or(reference);
+    match measure(clock, reference, other, pools, &rules, &mut |step| tell(Event::Progress(step))) {
+        Ok((base, _)) if other.is_none() => Row::new(policy.name(), policy.describe(), &base, None),
+        Ok((base, times)) => Row::new(policy.name(), policy.describe(), &times, Some(&base.milliseconds)),
+        Err(error) => Row { candidates: cell.candidates, top_k: cell.top_k, ..Row::failed(policy.name(), policy.describe(), &error) },
+    }
+}
+
+/// The finished cells of a plan, in a file of JSON Lines.
+///
+/// A cell counts as finished only under the same context: everything besides the cell itself that its figures
+/// depend on (build, machine, seed, options).
+pub struct Ledger {
+    context: serde_json::Value,
+    rows: HashMap<Cell, Row>,
+    file: Option<(PathBuf, File)>,
+}
+
+#[derive(Serialize)]
+struct Entry<'a> {
+    context: &'a serde_json::Value,
+    cell: &'a Cell,
+    row: &'a Row,
+}
+
+#[derive(Deserialize)]
+struct OwnedEntry {
+    context: serde_json::Value,
+    cell: Cell,
+    row: Row,
+}
+
+impl Ledger {
+    /// A ledger that is kept nowhere.
+    pub fn in_memory() -> Self {
+        Self { context: serde_json::Value::Null, rows: HashMap::new(), file: None }
+    }
+
+    /// The ledger at `path`: finished cells of the same context are known, others stay in the file unread.
+    ///
+    /// A last line that an interruption tore is cut off.
+    ///
+    /// # Errors
+    /// The file cannot be opened, or one of its whole lines is no entry.
+    pub fn open(path: &Path, context: serde_json::Value) -> Result<Self> {
+        let fault = |error: std::io::Error| Error::file(path, format!("cannot be used as a ledger: {error}"));
+        let mut file =
+            File::options().read(true).write(true).create(true).truncate(false).open(path).map_err(fault)?;
+        let mut rows = HashMap::new();
+        let (mut end, mut number) = (0, 0);
+        let mut reader = BufReader::new(&file);
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let length = reader.read_until(b'\n', &mut line).map_err(fault)?;
+            if length == 0 || line.last() != Some(&b'\n') {
+                break;
+            }
+            number += 1;
+            end += length as u64;
+            let entry: OwnedEntry = serde_json::from_slice(&line).map_err(|error| {
+                Error::line(path, number, format!("is no finished cell ({error}); give another folder"))
+            })?;
+            if entry.context == context {
+                rows.insert(entry.cell, entry.row);
+            }
+        }
+        file.set_len(end).and_then(|()| file.seek(SeekFrom::Start(end))).map_err(fault)?;
+        Ok(Self { context, rows, file: Some((path.to_owned(), file)) })
+    }
+
+    /// The row of a finished cell. A cell that failed is tried again.
+    pub fn row(&self, cell: &Cell) -> Option<&Row> {
+        self.rows.get(cell).filter(|row| row.status != super::results::Status::Error)
+    }
+
+    fn add(&mut self, cell: &Cell, row: &Row) -> Result<()> {
+        if let Some((path, file)) = &mut self.file {
+            let entry = Entry { context: &self.context, cell, row };
+            let cannot = |source| Error::Output { to: path.display().to_string(), source };
+            let line = serde_json::to_string(&entry).map_err(|error| cannot(error.into()))?;
+            file.write_all(format!("{line}\n").as_bytes()).and_then(|()| file.flush()).map_err(cannot)?;
+        }
+        self.rows.insert(cell.clone(), row.clone());
+        Ok(())
+    }
+}
