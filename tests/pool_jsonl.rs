@@ -285,6 +285,14 @@ fn faults_say_what_and_where() {
             "pool \"p\", candidate \"m\": NaN or Infinity in \"embedding\" (column 61), and JSON has finite numbers only",
         ),
         (
+            r#"{"id":"p","query":"x","candidates":[{"text":"a"},NaN]}"#,
+            "pool \"p\": NaN or Infinity in \"candidates\" in the candidate at index 1 (column 50), and JSON has finite numbers only",
+        ),
+        (
+            r#"{"id":"p","query":"x","candidates":[{"text":"a"}],"other":Infinity}"#,
+            "pool \"p\": NaN or Infinity (column 59), and JSON has finite numbers only",
+        ),
+        (
             r#"{"id":"p","query":"x","candidates":[{"id":"m","text":"a" "b"}]}"#,
             r#"pool "p", candidate "m": is not valid JSON: expected `,` or `}` (column 58)"#,
         ),
