@@ -23,7 +23,7 @@ const QUESTIONS: usize = 20;
 /// Pool size where nothing else is said.
 const CANDIDATES: usize = 200;
 /// The demonstration times as many questions as fit into this, within bounds.
-const DEMO: Questions = Questions::Fit { time: Duration::from_secs(100), least: 3, most: QUESTIONS };
+const DEMO: Questions = Questions::Fit { time: Duration::from_secs(100), least: 1, most: QUESTIONS };
 
 #[derive(Debug, Args)]
 pub struct Flags {

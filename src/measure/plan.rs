@@ -93,8 +93,8 @@ pub fn run(
             one(clock, reference.as_ref(), None, &pools, cell, tell)
         } else {
             if open.as_ref().is_none_or(|(variant, _)| *variant != cell.variant) {
-                // Two large models are never held at once.
-                open = None;
+                // Dropped first: two large models are never held at once.
+                drop(open.take());
                 open = Some((cell.variant.clone(), workshop.open(&cell.variant)));
             }
             match &mut open {
