@@ -103,6 +103,17 @@ fn missing_ids_are_line_numbers_and_indexes() {
     assert!(pools[1].is_empty() && pools[1].require_vectors().is_ok());
 }
 
+/// What is skipped is skipped without recursion.
+#[test]
+fn unknown_fields_may_nest_deeply() {
+    let deep = "[".repeat(100_000) + &"]".repeat(100_000);
+    let pool =
+        read_one(&format!(r#"{{"query":"x","unknown":{deep},"candidates":[{{"text":"a","more":{deep}}}]}}"#));
+    assert_eq!(pool.len(), 1);
+    let said = fault(&format!(r#"{{"id":"p","query_embedding":{deep},"candidates":[]}}"#));
+    assert!(said.contains("must hold numbers only, and has a list at position 0"), "{said}");
+}
+
 #[test]
 fn an_empty_file_is_no_pool() {
     for text in ["", "\n", "\u{feff}", "\r\n\r\n"] {
@@ -120,7 +131,7 @@ fn what_a_policy_lacks_is_named() {
     let some = read_one(
         r#"{"id":"p","query_embedding":[1],"candidates":[{"embedding":[1]},{"id":"m2","text":"a"}]}"#,
     );
-    assert!(matches!(some.vectors, Vectors::Incomplete(Missing::Candidate(1))));
+    assert!(matches!(some.vectors, Vectors::Incomplete(Missing::Candidate { index: 1, .. })));
     let said = some.require_vectors().unwrap_err().to_string();
     assert!(said.starts_with(r#"pool "p", candidate "m2": no "embedding""#), "{said}");
     let said = some.texts().unwrap_err().to_string();
@@ -131,6 +142,47 @@ fn what_a_policy_lacks_is_named() {
     assert!(said.starts_with(r#"pool "p": no "query_embedding""#), "{said}");
     let said = no_query.texts().unwrap_err().to_string();
     assert!(said.starts_with(r#"pool "p", candidate "0": no "text""#), "{said}");
+}
+
+/// Cutting a pool before the candidate that lacks a vector makes it complete.
+#[test]
+fn pools_are_cut_with_their_vectors() {
+    let folder = shared_folder();
+    let pools = read_in(
+        folder.path(),
+        r#"{"query_embedding":[1,2],"candidates":[{"embedding":[3,4]},{"embedding":[5,6]},{"text":"a"},{"embedding":[7,8]}]}
+{"query_row":0,"embeddings":"store.safetensors","candidates":[{"row":2},{"row":1},{"text":"a"},{"row":0}]}
+{"query_row":0,"embeddings":"store.safetensors","candidates":[{"row":1},{"embedding":[3,4]},{"text":"a"},{"row":0}]}
+{"query":"x","candidates":[{"embedding":[3,4]},{"text":"a"},{"text":"b"},{"text":"c"}]}
+"#,
+    );
+    for (number, pool) in pools.into_iter().enumerate() {
+        let pool = pool.unwrap();
+        for count in [9, 4, 3, 2, 1, 0] {
+            let mut cut = pool.clone();
+            cut.truncate(count);
+            assert_eq!(cut.len(), count.min(4));
+            if count == 0 {
+                assert!(cut.require_vectors().is_ok());
+                continue;
+            }
+            match (number, cut.require_vectors()) {
+                (0, Ok(Vectors::Inline { query, rows, .. })) if count <= 2 => {
+                    assert_eq!(
+                        (&query[..], &rows[..]),
+                        (&[1.0, 2.0][..], &[3.0, 4.0, 5.0, 6.0][..2 * count])
+                    );
+                }
+                (1, Ok(Vectors::Stored { rows, .. })) if count <= 2 => assert_eq!(rows[..], [2, 1][..count]),
+                (2, Ok(Vectors::Inline { rows, .. })) if count <= 2 => {
+                    assert_eq!(rows[..], [0.0, 1.0, 3.0, 4.0][..2 * count]);
+                }
+                (0..3, Err(error)) if count > 2 => assert!(error.to_string().contains("candidate \"2\"")),
+                (3, Err(error)) => assert!(error.to_string().contains("no \"query_embedding\"")),
+                (_, other) => panic!("pool {number} cut to {count}: {other:?}"),
+            }
+        }
+    }
 }
 
 /// Every refusal, word for word.
@@ -231,6 +283,14 @@ fn faults_say_what_and_where() {
         (
             r#"{"id":"p","query":"x","candidates":[{"id":"m","embedding":[-Infinity]}]}"#,
             "pool \"p\", candidate \"m\": NaN or Infinity in \"embedding\" (column 61), and JSON has finite numbers only",
+        ),
+        (
+            r#"{"id":"p","query":"x","candidates":[{"text":"a"},NaN]}"#,
+            "pool \"p\": NaN or Infinity in \"candidates\" in the candidate at index 1 (column 50), and JSON has finite numbers only",
+        ),
+        (
+            r#"{"id":"p","query":"x","candidates":[{"text":"a"}],"other":Infinity}"#,
+            "pool \"p\": NaN or Infinity (column 59), and JSON has finite numbers only",
         ),
         (
             r#"{"id":"p","query":"x","candidates":[{"id":"m","text":"a" "b"}]}"#,

@@ -1,11 +1,13 @@
-//! LoCoMo as published, in each of its forms; the real data where it is beside the checkout.
+//! LoCoMo as published, in each of its forms, and as a pool file; the real data where it is beside the checkout.
 
 use std::collections::HashMap;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use rerank_bench::pool::{Pool, Vectors, jsonl, locomo};
+use rerank_bench::pool::jsonl::Reader;
+use rerank_bench::pool::{Pool, StoredQuery, Vectors, locomo};
 use serde_json::{Map, Value, json};
 
 /// A conversation with an empty session, a picture, a date that has no session, and odd evidence.
@@ -192,7 +194,7 @@ fn the_archive_agrees_with_the_pool_file() {
     let Some(folder) = published() else { return };
     let raw = locomo::pools(folder.join("locomo10.zip")).unwrap();
     let pools: Vec<Pool> =
-        jsonl::Reader::open(folder.join("pools.jsonl")).unwrap().collect::<Result<_, _>>().unwrap();
+        Reader::open(folder.join("pools.jsonl")).unwrap().collect::<Result<_, _>>().unwrap();
     assert_eq!((raw.len(), pools.len()), (1540, 1540));
 
     let table = fs::read_to_string(folder.join("memories.jsonl")).unwrap();
@@ -211,5 +213,32 @@ fn the_archive_agrees_with_the_pool_file() {
     for (raw, pool) in raw.iter().zip(&pools) {
         assert_eq!((&raw.id, &raw.query, &raw.category), (&pool.id, &pool.query, &pool.category));
         assert_eq!(raw.gold, pool.gold, "{}", raw.id);
+    }
+}
+
+#[test]
+fn every_pool_is_read_and_shares_the_store() {
+    let Some(folder) = published() else { return };
+    let pools: Vec<Pool> =
+        Reader::open(folder.join("pools.jsonl")).unwrap().collect::<Result<_, _>>().unwrap();
+    assert_eq!(pools.len(), 1540);
+    let store = |pool: &Pool| match &pool.vectors {
+        Vectors::Stored { store, .. } => Arc::clone(store),
+        other => panic!("pool {}: {other:?}", pool.id),
+    };
+    let first = store(&pools[0]);
+    assert_eq!((first.len(), first.queries(), first.dimension()), (5882, 1986, 384));
+    assert!(pools.iter().all(|pool| Arc::ptr_eq(&store(pool), &first)));
+
+    let pool = &pools[0];
+    assert_eq!((pool.id.as_str(), pool.len(), pool.category.as_deref()), ("q0", 200, Some("temporal")));
+    assert_eq!(pool.candidate_id(0), "26/D1:3");
+    assert_eq!(pool.gold, ["26/D1:3"]);
+    let Vectors::Stored { query, rows, .. } = &pool.vectors else { unreachable!() };
+    assert_eq!((query, &rows[..3]), (&StoredQuery::Row(0), &[2, 195, 110][..]));
+    for pool in &pools {
+        let (query, texts) = pool.texts().unwrap();
+        assert!(!query.is_empty() && texts.iter().all(|text| !text.is_empty()));
+        assert!((1..=200).contains(&texts.len()));
     }
 }

@@ -45,11 +45,14 @@ pub enum Vectors {
 }
 
 /// The first vector that an incomplete pool lacks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub enum Missing {
     Query,
-    /// The candidate at this index.
-    Candidate(usize),
+    /// The candidate at `index`; `before` are the vectors of the query and the candidates before it.
+    Candidate {
+        index: usize,
+        before: Box<Vectors>,
+    },
 }
 
 /// The query vector of a pool whose candidates lie in a store.
@@ -128,23 +131,23 @@ impl Pool {
     /// # Errors
     /// A vector is missing: named with pool and candidate.
     pub fn require_vectors(&self) -> Result<&Vectors> {
-        let missing = match self.vectors {
+        let index = match &self.vectors {
             Vectors::Inline { .. } | Vectors::Stored { .. } => return Ok(&self.vectors),
             _ if self.is_empty() => return Ok(&Vectors::None),
-            Vectors::None => Missing::Candidate(0),
-            Vectors::Incomplete(missing) => missing,
+            Vectors::Incomplete(Missing::Query) => {
+                return Err(Error::pool(
+                    &self.id,
+                    "no \"query_embedding\", and a selector needs one; embed the pool first, or use a reranker",
+                ));
+            }
+            Vectors::None => 0,
+            Vectors::Incomplete(Missing::Candidate { index, .. }) => *index,
         };
-        Err(match missing {
-            Missing::Query => Error::pool(
-                &self.id,
-                "no \"query_embedding\", and a selector needs one; embed the pool first, or use a reranker",
-            ),
-            Missing::Candidate(index) => Error::candidate(
-                &self.id,
-                self.candidate_id(index),
-                "no \"embedding\", and a selector needs one; embed the pool first, or use a reranker",
-            ),
-        })
+        Err(Error::candidate(
+            &self.id,
+            self.candidate_id(index),
+            "no \"embedding\", and a selector needs one; embed the pool first, or use a reranker",
+        ))
     }
 
     /// Dimension of the pool's vectors, where it has all of them.
@@ -159,10 +162,21 @@ impl Pool {
     /// Keeps the first `count` candidates (`--candidates` on files).
     pub fn truncate(&mut self, count: usize) {
         self.candidates.truncate(count);
-        match &mut self.vectors {
-            Vectors::None | Vectors::Incomplete(_) => {}
+        self.vectors.truncate(count);
+    }
+}
+
+impl Vectors {
+    fn truncate(&mut self, count: usize) {
+        match self {
+            Vectors::None | Vectors::Incomplete(Missing::Query) => {}
             Vectors::Inline { rows, dimension, .. } => rows.truncate(count.saturating_mul(*dimension)),
             Vectors::Stored { rows, .. } => rows.truncate(count),
+            Vectors::Incomplete(Missing::Candidate { index, before }) if *index >= count => {
+                before.truncate(count);
+                *self = std::mem::take(&mut **before);
+            }
+            Vectors::Incomplete(Missing::Candidate { .. }) => {}
         }
     }
 }

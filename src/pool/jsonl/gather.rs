@@ -73,18 +73,27 @@ impl Gathered {
 
     /// The vectors in the cheapest form: rows stay in the store if all candidates' are there, and are copied
     /// into one matrix with the written ones if some are.
-    pub fn finish(self, store: Option<Arc<Store>>) -> Vectors {
-        let missing = self.candidates.iter().position(|source| *source == Source::Missing);
-        let (query, dimension) = match (self.query, self.dimension) {
-            (Some(query), Some((dimension, _))) if missing.is_none() => (query, dimension),
+    pub fn finish(mut self, store: Option<Arc<Store>>) -> Vectors {
+        let (query, dimension) = match (self.query.take(), self.dimension) {
+            (Some(query), Some((dimension, _))) => (query, dimension),
             (None, None) => return Vectors::None,
-            (Some(_), _) => return Vectors::Incomplete(Missing::Candidate(missing.unwrap_or(0))),
-            (None, _) => return Vectors::Incomplete(Missing::Query),
+            _ => return Vectors::Incomplete(Missing::Query),
         };
+        let Some(missing) = self.candidates.iter().position(|source| *source == Source::Missing) else {
+            return self.complete(query, dimension, store);
+        };
+        self.candidates.truncate(missing);
+        let before = Box::new(self.complete(query, dimension, store));
+        Vectors::Incomplete(Missing::Candidate { index: missing, before })
+    }
+
+    /// The vectors, none of which is missing.
+    fn complete(mut self, query: StoredQuery, dimension: usize, store: Option<Arc<Store>>) -> Vectors {
         let inline = self.candidates.iter().all(|source| *source == Source::Inline);
         let rows: Option<Vec<u32>> = self.candidates.iter().map(|source| source.row()).collect();
         match (query, rows, store) {
             (StoredQuery::Inline(query), _, _) if inline => {
+                self.values.truncate(self.candidates.len() * dimension);
                 Vectors::Inline { query, rows: self.values, dimension }
             }
             (query, Some(rows), Some(store)) => Vectors::Stored { store, query, rows },

@@ -143,6 +143,7 @@ impl<'de> Visitor<'de> for PoolReader<'_> {
                 PoolField::Candidates => {
                     place.field = Some("candidates");
                     pool.candidates = map.next_value_seed(CandidatesReader { place })?;
+                    place.field = None;
                 }
                 PoolField::Rows => pool.rows = value.get("rows")?,
                 PoolField::Embeddings => pool.embeddings = value.get("embeddings")?,
@@ -188,7 +189,7 @@ impl<'de> Visitor<'de> for CandidatesReader<'_> {
         while let Some(candidate) = list.next_element_seed(CandidateReader { place })? {
             candidates.push(candidate);
             place.index = Some(candidates.len());
-            place.candidate = None;
+            (place.candidate, place.field) = (None, Some("candidates"));
         }
         place.index = None;
         Ok(Some(candidates))
@@ -259,7 +260,9 @@ struct Fields<'m, 'p, A> {
 impl<'de, A: MapAccess<'de>> Fields<'_, '_, A> {
     fn get<T: Deserialize<'de>>(&mut self, field: &'static str) -> Result<Option<T>, A::Error> {
         self.place.field = Some(field);
-        self.map.next_value()
+        let value = self.map.next_value()?;
+        self.place.field = None;
+        Ok(value)
     }
 
     fn label(&mut self, field: &'static str) -> Result<Option<String>, A::Error> {
@@ -267,7 +270,6 @@ impl<'de, A: MapAccess<'de>> Fields<'_, '_, A> {
     }
 
     fn skip(&mut self) -> Result<(), A::Error> {
-        self.place.field = None;
         self.map.next_value::<serde::de::IgnoredAny>().map(drop)
     }
 }

@@ -1,7 +1,8 @@
 //! Texts of a planned pool: turns of a conversation, and a question.
 //!
-//! Lengths are drawn, in words, from the distribution of LoCoMo's turns; sentences are added until a turn has
-//! its length. Turns then have as many word pieces as LoCoMo's: 1.35 a word, punctuation included.
+//! A turn's length is drawn in words, and sentences are added until it has that length. The words are common
+//! ones, of 1.29 XLM-R word pieces on average with punctuation, so that question and turn together have as
+//! many pieces as LoCoMo's: 60.6 in the mean, 57 in the median, 96 in the 95th percentile.
 
 use std::collections::HashSet;
 
