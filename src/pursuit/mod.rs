@@ -9,9 +9,12 @@ mod path;
 mod pool;
 mod pursue;
 mod rows;
-mod scan;
+mod search;
 mod simplex;
+mod slots;
 mod ties;
+mod tile;
+mod widen;
 
 pub use cosine::cosine;
 pub use error::{Error, Value};
