@@ -1,8 +1,10 @@
 //! Times the selector on a pool file with a store, round by round, for `scripts/peers.py`.
 //!
-//! `selector_times POOLS.jsonl P K f32|f16|bf16 store|matrix` reads the pools, then answers each line `FROM TO` on
+//! `selector_times POOLS.jsonl P K f32|f16|bf16 store|matrix|corpus` reads the pools, then answers each line `FROM TO` on
 //! stdin with one line of JSON on stdout: the milliseconds of each of those pools, one thread, one after the
-//! other. `store` takes the rows where they lie, `matrix` gives every pool a dense matrix of its own. A line
+//! other. `store` takes the rows where they lie, `matrix` gives every pool a dense matrix of its own, and
+//! `corpus` keeps the similarities among memories from one pool to the next. A line `many THREADS` answers with
+//! the milliseconds of all pools at once through `Corpus::select_many`, `forget` with 0 and an empty cache. A line
 //! `orders` answers with the orders of all pools.
 
 use std::io::{BufRead, Write};
@@ -11,7 +13,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use half::{bf16, f16};
-use rerank_bench::pursuit::{Elements, Options, Path, Rows, Scratch, pursue};
+use rerank_bench::pursuit::{Corpus, Elements, Normalize, Options, Path, Question, Rows, Scratch, pursue};
 use safetensors::SafeTensors;
 
 /// Vectors kept in the element type under test.
@@ -56,7 +58,7 @@ struct Line {
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [file, candidates, budget, dtype, layout] = &arguments[..] else {
-        bail!("usage: selector_times POOLS.jsonl P K f32|f16|bf16 store|matrix");
+        bail!("usage: selector_times POOLS.jsonl P K f32|f16|bf16 store|matrix|corpus");
     };
     let candidates: usize = candidates.parse()?;
     let options = Options { budget: budget.parse()?, ..Options::default() };
@@ -88,8 +90,14 @@ fn main() -> Result<()> {
     let memories = Stored::new(memories, dtype)?;
 
     let mut scratch = Scratch::new();
-    let mut select = |pool: &Pool| -> Result<(f64, Path)> {
+    let new_corpus = || Corpus::new(memories.elements(), dimension, Normalize::Yes, 256 << 20);
+    let mut corpus = new_corpus()?;
+    let mut select = |pool: &Pool, corpus: &Corpus<'_>| -> Result<(f64, Path)> {
         let clock = Instant::now();
+        if layout == "corpus" {
+            let path = corpus.select(Elements::F32(&pool.query), &pool.rows, &options, &mut scratch)?;
+            return Ok((clock.elapsed().as_secs_f64() * 1e3, path));
+        }
         let rows = match &pool.matrix {
             Some(matrix) => Rows::dense(matrix.elements(), dimension)?,
             None => Rows::gathered(memories.elements(), dimension, &pool.rows)?,
@@ -103,12 +111,27 @@ fn main() -> Result<()> {
     for line in std::io::stdin().lock().lines() {
         let line = line?;
         if line == "orders" {
-            let orders = pools.iter().map(|pool| Ok(select(pool)?.1.order)).collect::<Result<Vec<_>>>()?;
+            let orders =
+                pools.iter().map(|pool| Ok(select(pool, &corpus)?.1.order)).collect::<Result<Vec<_>>>()?;
             writeln!(out, "{}", serde_json::to_string(&orders)?)?;
+        } else if line == "forget" {
+            corpus = new_corpus()?;
+            writeln!(out, "0")?;
+        } else if let Some(threads) = line.strip_prefix("many ") {
+            let threads = rayon::ThreadPoolBuilder::new().num_threads(threads.parse()?).build()?;
+            let questions: Vec<Question<'_>> = pools
+                .iter()
+                .map(|pool| Question { query: Elements::F32(&pool.query), rows: &pool.rows })
+                .collect();
+            let clock = Instant::now();
+            let paths = threads.install(|| corpus.select_many(&questions, &options));
+            let time = clock.elapsed().as_secs_f64() * 1e3;
+            paths.into_iter().collect::<Result<Vec<_>, _>>()?;
+            writeln!(out, "{time}")?;
         } else {
             let (from, to) = line.split_once(' ').context("give FROM TO")?;
             let chosen = &pools[from.parse()?..to.parse::<usize>()?.min(pools.len())];
-            let times = chosen.iter().map(|pool| Ok(select(pool)?.0)).collect::<Result<Vec<_>>>()?;
+            let times = chosen.iter().map(|pool| Ok(select(pool, &corpus)?.0)).collect::<Result<Vec<_>>>()?;
             writeln!(out, "{}", serde_json::to_string(&times)?)?;
         }
         out.flush()?;

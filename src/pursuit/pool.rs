@@ -106,25 +106,52 @@ impl Candidates {
         let which = &self.every[first..until];
         let (squares, room) = (Some(&mut self.squares[..]), &mut self.room);
         let gamma = Fetch { rows, which, levels: &[], vectors, upto, dots, squares, room }.run();
-        // An alignment is off by the dot product (γ), the rounding of the vector (u) and the two lengths (γ/2
-        // each), all relative to the lengths; the rest is room for what is of second order.
-        self.relative = 2.5 * gamma + 4.0 * UNIT;
+        self.relative = relative(gamma);
         for row in first..until {
             let square = self.squares[row];
-            let (norm, safe) = if SAFE.contains(&square) && self.relative < 0.1 {
-                (f64::from(square).sqrt(), true)
-            } else {
-                let square = exact::square(rows.row(row), &mut self.narrow, &mut self.wide);
-                (usable(square, Some(row))?.sqrt(), false)
-            };
-            let (scale, size) = match self.normalize {
-                Normalize::Yes => (1.0 / norm, 1.0),
-                Normalize::No => (1.0, norm * (1.0 + self.relative)),
-            };
+            let (scale, size) = self.measure(rows, row, square)?;
             self.scale.push(scale);
-            self.size.push(if safe { size } else { UNBOUNDED });
+            self.size.push(size);
         }
         Ok(())
+    }
+
+    /// As [`Candidates::meet`], for rows of a store whose lengths are known.
+    pub(super) fn meet_known(
+        &mut self,
+        rows: &Rows<'_>,
+        lengths: &Lengths,
+        look: Look<'_>,
+    ) -> Result<(), Error> {
+        let Look { vectors, upto, dots } = look;
+        let (which, room) = (&self.every[..], &mut self.room);
+        let gamma = Fetch { rows, which, levels: &[], vectors, upto, dots, squares: None, room }.run();
+        self.relative = relative(gamma);
+        for row in 0..rows.len() {
+            let (scale, size) = lengths.known[rows.stored(row)];
+            if scale.is_nan() {
+                // Says what is wrong with it.
+                self.measure(rows, row, f32::NAN)?;
+            }
+            self.scale.push(scale);
+            self.size.push(size);
+        }
+        Ok(())
+    }
+
+    /// Factor and length of row `row`, whose float32 squared norm is `square`.
+    fn measure(&mut self, rows: &Rows<'_>, row: usize, square: f32) -> Result<(f64, f64), Error> {
+        let (norm, safe) = if SAFE.contains(&square) && self.relative < 0.1 {
+            (f64::from(square).sqrt(), true)
+        } else {
+            let square = exact::square(rows.row(row), &mut self.narrow, &mut self.wide);
+            (usable(square, Some(row))?.sqrt(), false)
+        };
+        let (scale, size) = match self.normalize {
+            Normalize::Yes => (1.0 / norm, 1.0),
+            Normalize::No => (1.0, norm * (1.0 + self.relative)),
+        };
+        Ok((scale, if safe { size } else { UNBOUNDED }))
     }
 
     /// Takes more dot products of `which` rows, where `levels` says that they lack them.
@@ -238,6 +265,43 @@ impl Candidates {
         match self.normalize {
             Normalize::Yes => 1.0 / square.sqrt(),
             Normalize::No => 1.0,
+        }
+    }
+}
+
+/// Error of an alignment relative to the two lengths: it is off by the dot product (γ), the rounding of the
+/// vector (u) and the two lengths (γ/2 each); the rest is room for what is of second order.
+fn relative(gamma: f64) -> f64 {
+    2.5 * gamma + 4.0 * UNIT
+}
+
+/// What makes each row of a store the row meant, and its length as meant; NaN for rows that no selector can
+/// work with.
+#[derive(Debug, Default)]
+pub(super) struct Lengths {
+    known: Vec<(f64, f64)>,
+}
+
+impl Lengths {
+    /// Measures the rows that are not known yet.
+    pub(super) fn extend(&mut self, rows: &Rows<'_>, normalize: Normalize) {
+        let mut candidates = Candidates { normalize, ..Candidates::default() };
+        candidates.narrow.resize(rows.dimension(), 0.0);
+        candidates.wide.resize(rows.dimension(), 0.0);
+        candidates.squares.resize(rows.len(), 0.0);
+        candidates.every.extend(0..rows.len() as u32);
+        let nothing = vec![0.0; rows.dimension()];
+        let mut dots = vec![0.0; rows.len()];
+        let (which, squares) = (&candidates.every[self.known.len()..], Some(&mut candidates.squares[..]));
+        if which.is_empty() {
+            return;
+        }
+        let (levels, vectors, room) = (&[][..], &nothing[..], &mut candidates.room);
+        let gamma = Fetch { rows, which, levels, vectors, upto: 1, dots: &mut dots, squares, room }.run();
+        candidates.relative = relative(gamma);
+        for row in self.known.len()..rows.len() {
+            let square = candidates.squares[row];
+            self.known.push(candidates.measure(rows, row, square).unwrap_or((f64::NAN, f64::NAN)));
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The pursuit: pick by alignment with the residual, refit, repeat.
 
+use super::cache::Cache;
 use super::mmr::Closest;
-use super::pool::Candidates;
+use super::pool::{Candidates, Lengths};
 use super::search::Search;
 use super::simplex::Simplex;
 use super::slots::Slots;
@@ -61,6 +62,17 @@ pub fn pursue(
     options: &Options,
     scratch: &mut Scratch,
 ) -> Result<Path, Error> {
+    pursue_in(query, candidates, options, scratch, None)
+}
+
+/// [`pursue`], for rows of a store of which something is known.
+pub(super) fn pursue_in(
+    query: Elements<'_>,
+    candidates: &Rows<'_>,
+    options: &Options,
+    scratch: &mut Scratch,
+    store: Option<(&Lengths, &Cache)>,
+) -> Result<Path, Error> {
     options.validate()?;
     let Scratch { candidates: pool, query: wide, slots, search, .. } = scratch;
     pool.begin(query, candidates, options.normalize, wide)?;
@@ -69,6 +81,11 @@ pub fn pursue(
     slots.reset(capacity, candidates.dimension());
     search.reset(candidates.len(), capacity);
     slots.push_query(wide);
+    if let Some((lengths, cache)) = store {
+        search.meet_known(candidates, lengths, pool, slots)?;
+        let pursuit = Pursuit::start(candidates, options, scratch);
+        return Ok(Pursuit { cache: Some(cache), ..pursuit }.run());
+    }
     if candidates.len() > HEAD && budget > 1 {
         search.meet(candidates, HEAD, pool, slots)?;
         let rehearsal = Options { budget: budget.min(REHEARSED), stop: None, trace: false, ..*options };
@@ -86,6 +103,7 @@ struct Pursuit<'a> {
     budget: usize,
     /// Memories that slots must be kept for.
     reserve: usize,
+    cache: Option<&'a Cache>,
     path: Path,
     objective: f64,
     watch: Option<Watch>,
@@ -111,6 +129,7 @@ impl<'a> Pursuit<'a> {
             scratch,
             budget,
             reserve: budget,
+            cache: None,
             path: Path::default(),
             objective: 0.5 * square,
             watch,
@@ -192,7 +211,7 @@ impl<'a> Pursuit<'a> {
     /// The slot of row `row`, a new one if it has none, with its float64 values.
     fn slot(&mut self, row: u32) -> usize {
         let Scratch { candidates, slots, .. } = &mut *self.scratch;
-        let slot = slots.find(row).unwrap_or_else(|| slots.push(row, self.rows, candidates));
+        let slot = slots.find(row).unwrap_or_else(|| slots.push(row, self.rows, candidates, self.cache));
         slots.widen(slot, self.rows, candidates);
         slot
     }
@@ -232,7 +251,7 @@ impl<'a> Pursuit<'a> {
                 .min(slots.room().saturating_sub(self.reserve.saturating_sub(entered.len())));
             search.likely(count, row, candidates, slots, likely);
             for &row in &*likely {
-                slots.push(row, self.rows, candidates);
+                slots.push(row, self.rows, candidates, self.cache);
             }
         }
         search.refit(simplex, entered, slots);

@@ -9,7 +9,7 @@
 //! Columns are asked for a few at a time, for the memory just selected and for the likely next ones: the cost of
 //! a look is in loading the row.
 
-use super::pool::{Candidates, Look, ROUNDING, UNBOUNDED, UNIT, nth_largest};
+use super::pool::{Candidates, Lengths, Look, ROUNDING, UNBOUNDED, UNIT, nth_largest};
 use super::simplex::Simplex;
 use super::slots::Slots;
 use super::ties::TIE;
@@ -39,6 +39,8 @@ pub(super) struct Search {
     sums: Vec<f32>,
     bounds: Vec<f64>,
     which: Vec<u32>,
+    /// Of the rows looked at, those whose dot products the store does not know.
+    lacking: Vec<u32>,
 }
 
 impl Search {
@@ -55,6 +57,7 @@ impl Search {
         self.coefficients.reserve(slots);
         self.bounds.reserve(count);
         self.which.reserve(count);
+        self.lacking.reserve(count);
     }
 
     /// Meets the rows up to `until` with all slots there are.
@@ -68,6 +71,21 @@ impl Search {
         let look = Look { vectors: slots.vectors(), upto: slots.len(), dots: &mut self.dots };
         candidates.meet(rows, until, look)?;
         self.level.resize(until, slots.len() as u32);
+        self.columns = slots.len();
+        Ok(())
+    }
+
+    /// Meets all rows of a store whose lengths are known.
+    pub(super) fn meet_known(
+        &mut self,
+        rows: &Rows<'_>,
+        lengths: &Lengths,
+        candidates: &mut Candidates,
+        slots: &Slots,
+    ) -> Result<(), Error> {
+        let look = Look { vectors: slots.vectors(), upto: slots.len(), dots: &mut self.dots };
+        candidates.meet_known(rows, lengths, look)?;
+        self.level.resize(rows.len(), slots.len() as u32);
         self.columns = slots.len();
         Ok(())
     }
@@ -141,7 +159,7 @@ impl Search {
 
     /// Error of the alignment of row `row`, which is a float32 combination of float32 dot products.
     fn error(&self, candidates: &Candidates, row: usize) -> f64 {
-        let relative = candidates.relative() + (self.needed as f64 + 2.0) * UNIT;
+        let relative = candidates.relative() + (self.columns as f64 + 2.0) * UNIT;
         (relative * candidates.size(row) * self.reach + ROUNDING) * 1.01
     }
 
@@ -265,8 +283,31 @@ impl Search {
 
     /// Lets some rows meet the columns they lack.
     fn fetch(&mut self, rows: &Rows<'_>, which: &[u32], candidates: &mut Candidates, slots: &Slots) {
+        let count = rows.len();
+        self.lacking.clear();
+        for &row in which {
+            let (at, stored) = (row as usize, rows.stored(row as usize));
+            let known = (self.level[at] as usize..slots.len()).all(|slot| {
+                let dot = slots.column(slot).and_then(|column| column.get(stored));
+                dot.is_some_and(|dot| {
+                    self.dots[slot * count + at] = dot;
+                    true
+                })
+            });
+            if !known {
+                self.lacking.push(row);
+            }
+        }
         let look = Look { vectors: slots.vectors(), upto: slots.len(), dots: &mut self.dots };
-        candidates.fetch(rows, which, &self.level, look);
+        candidates.fetch(rows, &self.lacking, &self.level, look);
+        for &row in &self.lacking {
+            let at = row as usize;
+            for slot in self.level[at] as usize..slots.len() {
+                if let Some(column) = slots.column(slot) {
+                    column.set(rows.stored(at), self.dots[slot * count + at]);
+                }
+            }
+        }
         let step = self.step();
         for &row in which {
             let row = row as usize;

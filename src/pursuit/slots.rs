@@ -1,5 +1,8 @@
 //! The vectors that a pool's rows are compared with: the query, the memories selected, and likely next ones.
 
+use std::sync::Arc;
+
+use super::cache::{Cache, Column};
 use super::pool::{Candidates, UNBOUNDED};
 use super::{Rows, exact};
 
@@ -19,6 +22,8 @@ pub(super) struct Slots {
     scales: Vec<f64>,
     /// Lengths as meant.
     norms: Vec<f64>,
+    /// What the store knows of each slot's memory, if it keeps such things.
+    columns: Vec<Option<Arc<Column>>>,
     /// Float64 dot products among slots, `[capacity, capacity]`; NaN where not taken yet.
     gram: Vec<f64>,
 }
@@ -29,6 +34,8 @@ impl Slots {
         (self.dimension, self.capacity) = (dimension, capacity);
         self.rows.clear();
         self.rows.reserve(capacity);
+        self.columns.clear();
+        self.columns.reserve(capacity);
         for values in [&mut self.factors, &mut self.scales, &mut self.norms] {
             values.clear();
             values.reserve(capacity);
@@ -54,7 +61,13 @@ impl Slots {
     }
 
     /// Appends row `row` of the pool.
-    pub(super) fn push(&mut self, row: u32, rows: &Rows<'_>, candidates: &mut Candidates) -> usize {
+    pub(super) fn push(
+        &mut self,
+        row: u32,
+        rows: &Rows<'_>,
+        candidates: &mut Candidates,
+        cache: Option<&Cache>,
+    ) -> usize {
         let (slot, d, at) = (self.rows.len(), self.dimension, row as usize);
         let vector = &mut self.vectors[slot * d..][..d];
         let size = candidates.size(at);
@@ -69,6 +82,9 @@ impl Slots {
             self.append(row, factor * scale, norm * scale);
             self.scales[slot] = scale;
         }
+        // The columns of vectors that had to be scaled are not those of the store.
+        let kept = cache.filter(|_| size < UNBOUNDED);
+        self.columns[slot] = kept.and_then(|cache| cache.column(rows.stored(at) as u32));
         slot
     }
 
@@ -78,6 +94,7 @@ impl Slots {
         self.factors.push(factor);
         self.scales.push(0.0);
         self.norms.push(norm);
+        self.columns.push(None);
         self.gram[slot * self.capacity..][..=slot].fill(f64::NAN);
     }
 
@@ -87,6 +104,11 @@ impl Slots {
             let wide = &mut self.wide[slot * self.dimension..][..self.dimension];
             self.scales[slot] = candidates.load(rows, self.rows[slot] as usize, wide);
         }
+    }
+
+    /// What the store knows of the slot's memory.
+    pub(super) fn column(&self, slot: usize) -> Option<&Column> {
+        self.columns[slot].as_deref()
     }
 
     pub(super) fn len(&self) -> usize {

@@ -24,7 +24,9 @@ fn from_f16_f16c(elements: &[f16], out: &mut [f32]) {
     let (out_blocks, out_rest) = out.as_chunks_mut::<8>();
     for (block, out) in blocks.iter().zip(out_blocks) {
         // SAFETY: `block` is eight f16, sixteen bytes, and `out` eight f32; both accesses are unaligned ones.
-        unsafe { _mm256_storeu_ps(out.as_mut_ptr(), _mm256_cvtph_ps(_mm_loadu_si128(block.as_ptr().cast()))) };
+        unsafe {
+            _mm256_storeu_ps(out.as_mut_ptr(), _mm256_cvtph_ps(_mm_loadu_si128(block.as_ptr().cast())))
+        };
     }
     for (element, out) in rest.iter().zip(out_rest) {
         *out = element.to_f32();
