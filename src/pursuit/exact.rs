@@ -1,32 +1,52 @@
 //! Float64 arithmetic on single rows: what decides. Every row takes the same summation path, so equal rows
 //! have equal bits.
 
-use half::slice::HalfFloatSliceExt;
 use pulp::{Arch, Simd, WithSimd};
 
-use super::Elements;
+use super::{Elements, widen};
 
-/// Writes the elements, exactly, as float64. `narrow` is room for one row in float32.
-pub(super) fn widen(elements: Elements<'_>, narrow: &mut [f32], out: &mut [f64]) {
+/// Writes the elements, exactly, as float32.
+pub(super) fn copy(elements: Elements<'_>, out: &mut [f32]) {
+    match elements {
+        Elements::F32(elements) => out.copy_from_slice(elements),
+        Elements::F16(elements) => widen::from_f16(elements, out),
+        Elements::Bf16(elements) => widen::from_bf16(elements, out),
+    }
+}
+
+/// Writes the elements, exactly, as float64; returns their sum of squares. `narrow` is room for one row in
+/// float32.
+pub(super) fn square(elements: Elements<'_>, narrow: &mut [f32], out: &mut [f64]) -> f64 {
     let narrow: &[f32] = match elements {
         Elements::F32(elements) => elements,
-        Elements::F16(elements) => {
-            elements.convert_to_f32_slice(&mut narrow[..elements.len()]);
-            &narrow[..elements.len()]
-        }
-        Elements::Bf16(elements) => {
-            elements.convert_to_f32_slice(&mut narrow[..elements.len()]);
-            &narrow[..elements.len()]
+        _ => {
+            copy(elements, narrow);
+            narrow
         }
     };
     Arch::new().dispatch(
         #[inline(always)]
         || {
-            for (out, &element) in out.iter_mut().zip(narrow) {
-                *out = f64::from(element);
+            let mut sums = [0.0; 16];
+            let (blocks, rest) = narrow.as_chunks::<16>();
+            let (out_blocks, out_rest) = out.as_chunks_mut::<16>();
+            for (out, block) in out_blocks.iter_mut().zip(blocks) {
+                for k in 0..16 {
+                    out[k] = f64::from(block[k]);
+                    sums[k] += out[k] * out[k];
+                }
             }
+            for (out, &element) in out_rest.iter_mut().zip(rest) {
+                *out = f64::from(element);
+                sums[0] += *out * *out;
+            }
+            let mut square = 0.0;
+            for sum in sums {
+                square += sum;
+            }
+            square
         },
-    );
+    )
 }
 
 /// a·b of two vectors of one length.
@@ -66,18 +86,6 @@ impl WithSimd for Dot<'_> {
     }
 }
 
-/// out ← from * factor.
-pub(super) fn scale(from: &[f64], factor: f64, out: &mut [f64]) {
-    Arch::new().dispatch(
-        #[inline(always)]
-        || {
-            for (out, &value) in out.iter_mut().zip(from) {
-                *out = value * factor;
-            }
-        },
-    );
-}
-
 /// out ← out - factor * from.
 pub(super) fn subtract(out: &mut [f64], factor: f64, from: &[f64]) {
     Arch::new().dispatch(
@@ -85,6 +93,35 @@ pub(super) fn subtract(out: &mut [f64], factor: f64, from: &[f64]) {
         || {
             for (out, &value) in out.iter_mut().zip(from) {
                 *out -= factor * value;
+            }
+        },
+    );
+}
+
+/// out ← from * factor, rounded to float32.
+pub(super) fn narrow(from: &[f64], factor: f64, out: &mut [f32]) {
+    Arch::new().dispatch(
+        #[inline(always)]
+        || {
+            for (out, &value) in out.iter_mut().zip(from) {
+                *out = (value * factor) as f32;
+            }
+        },
+    );
+}
+
+/// sums ← Σ coefficient * column over the columns of `[columns, stride]`, as far as `sums` goes.
+pub(super) fn combine(coefficients: &[f32], columns: &[f32], stride: usize, sums: &mut [f32]) {
+    Arch::new().dispatch(
+        #[inline(always)]
+        || {
+            sums.fill(0.0);
+            for (slot, &coefficient) in coefficients.iter().enumerate() {
+                if coefficient != 0.0 {
+                    for (sum, &dot) in sums.iter_mut().zip(&columns[slot * stride..]) {
+                        *sum += coefficient * dot;
+                    }
+                }
             }
         },
     );

@@ -1,5 +1,7 @@
 //! MemPursuit on vectors: no files, no networks.
 
+mod cache;
+mod corpus;
 mod cosine;
 mod error;
 mod exact;
@@ -9,10 +11,14 @@ mod path;
 mod pool;
 mod pursue;
 mod rows;
-mod scan;
+mod search;
 mod simplex;
+mod slots;
 mod ties;
+mod tile;
+mod widen;
 
+pub use corpus::{Corpus, Question};
 pub use cosine::cosine;
 pub use error::{Error, Value};
 pub use mmr::mmr;
