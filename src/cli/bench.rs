@@ -189,7 +189,9 @@ fn cells(
             }
         }
     }
-    let Some(base) = base else { return Err(failure.unwrap_or_else(|| Error::Usage("no policy to measure".into()))) };
+    let Some(base) = base else {
+        return Err(failure.unwrap_or_else(|| Error::Usage("no policy to measure".into())));
+    };
     rows.insert(0, Row::new(reference.name(), reference.describe(), &base, None));
     Ok((rows, failure, tokens))
 }

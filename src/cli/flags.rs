@@ -18,10 +18,10 @@ use crate::report::{Csv, Exporter, Json};
 pub struct SelectorFlags {
     /// MMR's balance X in [0, 1]: each step picks the largest X·cos(q, m) - (1 - X)·max cos(picked, m);
     /// the first pick is the most relevant
-    #[arg(long, value_name = "X", default_value_t = 0.5, value_parser = unit_interval)]
+    #[arg(long, value_name = "X", default_value_t = 0.5, value_parser = unit_interval, allow_negative_numbers = true)]
     pub mmr_relevance: f64,
     /// Ridge λ of the refit
-    #[arg(long, value_name = "X", default_value_t = 1e-10, value_parser = not_negative)]
+    #[arg(long, value_name = "X", default_value_t = 1e-10, value_parser = not_negative, allow_negative_numbers = true)]
     pub ridge: f64,
     /// Take vectors as they are instead of scaling them to unit length
     #[arg(long)]
@@ -30,7 +30,7 @@ pub struct SelectorFlags {
     #[arg(long)]
     pub adaptive: bool,
     /// Relative reduction τ below which a step counts as idle
-    #[arg(long, value_name = "X", default_value_t = 1e-5, value_parser = not_negative)]
+    #[arg(long, value_name = "X", default_value_t = 1e-5, value_parser = not_negative, allow_negative_numbers = true)]
     pub tolerance: f64,
     /// Idle steps in a row that end an adaptive run
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = positive)]
@@ -44,9 +44,8 @@ impl SelectorFlags {
         settings.pursuit.ridge = self.ridge;
         settings.pursuit.normalize =
             if self.no_normalize { pursuit::Normalize::No } else { pursuit::Normalize::Yes };
-        settings.pursuit.stop = self
-            .adaptive
-            .then_some(pursuit::Stop { tolerance: self.tolerance, patience: self.patience });
+        settings.pursuit.stop =
+            self.adaptive.then_some(pursuit::Stop { tolerance: self.tolerance, patience: self.patience });
     }
 }
 

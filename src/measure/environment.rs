@@ -70,7 +70,8 @@ impl Build {
 
 fn cpu_model() -> Option<String> {
     if cfg!(target_os = "macos") {
-        let out = std::process::Command::new("sysctl").args(["-n", "machdep.cpu.brand_string"]).output().ok()?;
+        let out =
+            std::process::Command::new("sysctl").args(["-n", "machdep.cpu.brand_string"]).output().ok()?;
         return Some(String::from_utf8_lossy(&out.stdout).trim().to_string()).filter(|name| !name.is_empty());
     }
     let info = std::fs::read_to_string("/proc/cpuinfo").ok()?;

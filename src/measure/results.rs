@@ -117,9 +117,10 @@ impl Row {
         let base = reference.map_or(summary, Summary::of);
         let ratio = |figure: fn(&Summary) -> f64| Some(figure(summary.as_ref()?) / figure(base.as_ref()?));
         let questions = times.milliseconds.len().max(1) as f64;
-        let stages = times.stages.iter().map(|(name, time)| {
-            (name.to_string(), serde_json::json!(time.as_secs_f64() * 1e3 / questions))
-        });
+        let stages = times
+            .stages
+            .iter()
+            .map(|(name, time)| (name.to_string(), serde_json::json!(time.as_secs_f64() * 1e3 / questions)));
         Self {
             model: model.to_string(),
             description,

@@ -143,7 +143,8 @@ mod tests {
 
     #[test]
     fn equal_logits_keep_their_input_order() {
-        let order: Vec<usize> = ranked(&[1.0, 3.0, 2.0, 3.0, -0.0, 0.0]).iter().map(|pick| pick.index).collect();
+        let order: Vec<usize> =
+            ranked(&[1.0, 3.0, 2.0, 3.0, -0.0, 0.0]).iter().map(|pick| pick.index).collect();
         assert_eq!(order, [1, 3, 2, 0, 4, 5]);
     }
 

@@ -51,7 +51,7 @@ pub const SELECTORS: &[Selector] = &[
     Selector {
         name: REFERENCE,
         about: "greedy residual pursuit with a simplex refit",
-        open: |settings| Box::new(MemPursuit::new(settings.pursuit)),
+        open: |settings| Box::new(MemPursuit::new(settings.pursuit, settings.cache_bytes)),
     },
     Selector {
         name: "mmr",
@@ -99,7 +99,8 @@ pub fn resolve(name: &str) -> Result<Choice> {
         return Ok(Choice::Selector(index));
     }
     let known = rerankers().any(|known| known == name);
-    let hub_id = !name.starts_with(['.', '/']) && name.split('/').filter(|part| !part.is_empty()).count() == 2;
+    let hub_id =
+        !name.starts_with(['.', '/']) && name.split('/').filter(|part| !part.is_empty()).count() == 2;
     if known || hub_id || Path::new(name).exists() {
         return match cfg!(feature = "neural") {
             true => Ok(Choice::Reranker(name.to_string())),

@@ -33,7 +33,10 @@ fn workload(results: &Results) -> String {
     let w = &results.workload;
     let dimension = w.dimension.map_or(String::new(), |d| format!(", d = {d}"));
     let tokens = w.tokens.map_or(String::new(), |t| {
-        format!("; tokens a pair: mean {:.1}, median {:.0}, P95 {:.0}, max {:.0}", t.mean, t.p50, t.p95, t.max)
+        format!(
+            "; tokens a pair: mean {:.1}, median {:.0}, P95 {:.0}, max {:.0}",
+            t.mean, t.p50, t.p95, t.max
+        )
     });
     format!(
         "Workload: {}; {}, P = {}, K = {}{dimension}{tokens}.",
@@ -79,7 +82,9 @@ fn truncation(results: &Results) -> Option<String> {
         .rows
         .iter()
         .filter(|row| row.truncated > 0)
-        .map(|row| format!("{}: {} lost {} tokens", row.model, plural(row.truncated, "pair"), row.truncated_tokens))
+        .map(|row| {
+            format!("{}: {} lost {} tokens", row.model, plural(row.truncated, "pair"), row.truncated_tokens)
+        })
         .collect();
     (!cut.is_empty()).then(|| format!("Cut to the length limit: {}.", cut.join("; ")))
 }
