@@ -145,7 +145,7 @@ fn without_network_and_cache_a_known_model_fails_at_once_and_names_the_ways_out(
         assert!(start.elapsed() < Duration::from_secs(30));
         assert_eq!(run.stdout, "");
         let path = cache.path().to_str().unwrap().to_owned();
-        run.says(&["bge-v2-m3", "config.json", &path, "--weights random", "folder"]);
+        run.says(&["bge-reranker-v2-m3", "config.json", &path, "--weights random", "folder"]);
     }
 }
 
