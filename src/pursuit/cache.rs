@@ -20,11 +20,10 @@ impl Column {
         Self { dots: (0..rows).map(|_| AtomicU32::new(unknown)).collect(), used: AtomicU64::new(used) }
     }
 
-    /// The dot product with memory `row`, if it is known.
+    /// The dot product with memory `row`; NaN where it is not known.
     #[inline(always)]
-    pub(super) fn get(&self, row: usize) -> Option<f32> {
-        let dot = f32::from_bits(self.dots.get(row)?.load(Ordering::Relaxed));
-        (!dot.is_nan()).then_some(dot)
+    pub(super) fn get(&self, row: usize) -> f32 {
+        self.dots.get(row).map_or(f32::NAN, |dot| f32::from_bits(dot.load(Ordering::Relaxed)))
     }
 
     #[inline(always)]

@@ -88,6 +88,8 @@ impl Candidates {
         self.scale.clear();
         self.size.clear();
         self.taken.clear();
+        self.contenders.clear();
+        self.contenders.reserve(count);
         self.taken.resize(count, false);
         self.squares.resize(count, 0.0);
         self.every.clear();
@@ -158,6 +160,13 @@ impl Candidates {
     pub(super) fn fetch(&mut self, rows: &Rows<'_>, which: &[u32], levels: &[u32], look: Look<'_>) {
         let Look { vectors, upto, dots } = look;
         Fetch { rows, which, levels, vectors, upto, dots, squares: None, room: &mut self.room }.run();
+    }
+
+    /// Of all rows met: what a dot product with the stored row is to be multiplied by, its length as meant, and
+    /// whether it is taken.
+    pub(super) fn facts(&self) -> impl Iterator<Item = (f64, f64, bool)> {
+        let scales = self.scale.iter().zip(&self.size).zip(&self.taken);
+        scales.map(|((&scale, &size), &taken)| (scale, size, taken))
     }
 
     /// What a dot product with the stored row is to be multiplied by.

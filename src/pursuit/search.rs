@@ -9,12 +9,18 @@
 //! Columns are asked for a few at a time, for the memory just selected and for the likely next ones: the cost of
 //! a look is in loading the row.
 
+use std::ops::Range;
+
 use super::pool::{Candidates, Lengths, Look, ROUNDING, UNBOUNDED, UNIT, nth_largest};
 use super::simplex::Simplex;
 use super::slots::Slots;
 use super::ties::TIE;
 use super::tile::GROUP;
 use super::{Error, Rows, exact};
+
+/// Alignments closer than this need a float64 look: scores that are one by the tie rule, and the rounding of
+/// float64 itself on either side.
+const MARGIN: f64 = TIE + 4.0 * ROUNDING;
 
 /// What is known of the columns and of each row's alignment.
 #[derive(Debug, Default)]
@@ -31,6 +37,8 @@ pub(super) struct Search {
     needed: usize,
     columns: usize,
     reach: f64,
+    /// Error of the alignment of a row of length 1.
+    unit: f64,
     /// Weights after each step, `[K + 1, K]`, the squared residuals, and how far each is from the present one.
     weights: Vec<f64>,
     losses: Vec<f64>,
@@ -38,7 +46,8 @@ pub(super) struct Search {
     stride: usize,
     sums: Vec<f32>,
     bounds: Vec<f64>,
-    which: Vec<u32>,
+    /// Rows that lack columns, with the most that they can reach.
+    which: Vec<(u32, f64)>,
     /// Of the rows looked at, those whose dot products the store does not know.
     lacking: Vec<u32>,
 }
@@ -55,8 +64,11 @@ impl Search {
         self.sums.resize(count, 0.0);
         self.coefficients.clear();
         self.coefficients.reserve(slots);
+        self.bounds.clear();
         self.bounds.reserve(count);
+        self.which.clear();
         self.which.reserve(count);
+        self.lacking.clear();
         self.lacking.reserve(count);
     }
 
@@ -157,12 +169,6 @@ impl Search {
         self.columns
     }
 
-    /// Error of the alignment of row `row`, which is a float32 combination of float32 dot products.
-    fn error(&self, candidates: &Candidates, row: usize) -> f64 {
-        let relative = candidates.relative() + (self.columns as f64 + 2.0) * UNIT;
-        (relative * candidates.size(row) * self.reach + ROUNDING) * 1.01
-    }
-
     /// Collects, among the candidates' contenders, every untaken row that may be one of the `count` best
     /// aligned with the residual.
     pub(super) fn contend(
@@ -175,46 +181,57 @@ impl Search {
         let limit = self.level.len();
         // Of rows that lack columns this makes nonsense, which nobody reads.
         exact::combine(&self.coefficients, &self.dots, rows.len(), &mut self.sums[..limit]);
-        let step = self.step();
+        self.unit = (candidates.relative() + (self.columns as f64 + 2.0) * UNIT) * self.reach * 1.01;
+        let (step, unit) = (self.step(), self.unit);
+        let mut floor = f64::NEG_INFINITY;
         self.which.clear();
-        for row in 0..limit {
-            if candidates.is_taken(row) {
-            } else if self.level[row] as usize >= self.needed {
-                self.value[row] = read(candidates, row, self.sums[row]);
-                self.seen[row] = step;
+        let known = self.value.iter_mut().zip(&mut self.seen).zip(&self.level).zip(&self.sums);
+        for (row, ((((value, seen), &level), &sum), (scale, size, taken))) in
+            (0..).zip(known.zip(candidates.facts()))
+        {
+            if taken {
+                continue;
+            }
+            if level as usize >= self.needed {
+                *value = read(sum, scale, size);
+                *seen = step;
+                floor = floor.max(*value - unit * size);
             } else {
-                self.which.push(row as u32);
+                // The most that the row can reach.
+                let upper = *value + (unit + self.distance[*seen as usize]) * size;
+                if count > 1 || upper >= floor - MARGIN {
+                    self.which.push((row, upper));
+                }
             }
         }
-        let mut floor = self.floor(candidates, count);
-        self.keep(candidates, floor);
-        if self.which.len() > 2 * GROUP {
-            // The most promising first: they raise the floor for the others.
-            let mut which = std::mem::take(&mut self.which);
-            let upper = |row: &u32| self.upper(candidates, *row as usize);
-            which.select_nth_unstable_by(GROUP - 1, |a, b| upper(b).total_cmp(&upper(a)));
-            self.fetch(rows, &which[..GROUP], candidates, slots);
-            self.which = which;
-            self.which.drain(..GROUP);
+        if count > 1 {
             floor = self.floor(candidates, count);
-            self.keep(candidates, floor);
-            self.which.sort_unstable();
+        }
+        self.which.retain(|row| row.1 >= floor - MARGIN);
+        if count == 1 && self.which.len() > 2 * GROUP {
+            // The most promising first: they raise the floor for the others.
+            self.which.select_nth_unstable_by(GROUP - 1, |a, b| b.1.total_cmp(&a.1));
+            floor = floor.max(self.fetch(rows, 0..GROUP, candidates, slots));
+            self.which.drain(..GROUP);
+            self.which.retain(|row| row.1 >= floor - MARGIN);
+            self.which.sort_unstable_by_key(|row| row.0);
         }
         if !self.which.is_empty() {
-            let which = std::mem::take(&mut self.which);
-            self.fetch(rows, &which, candidates, slots);
-            self.which = which;
-            floor = self.floor(candidates, count);
-        }
-        candidates.contenders.clear();
-        for row in 0..limit {
-            if !candidates.is_taken(row)
-                && self.seen[row] == step
-                && self.value[row] + self.error(candidates, row) >= floor - TIE
-            {
-                candidates.contenders.push((row as u32, 0.0));
+            floor = floor.max(self.fetch(rows, 0..self.which.len(), candidates, slots));
+            if count > 1 {
+                floor = self.floor(candidates, count);
             }
         }
+        candidates.contenders.clear();
+        let mut contenders = std::mem::take(&mut candidates.contenders);
+        for (row, ((&value, &seen), (_, size, taken))) in
+            (0..).zip(self.value.iter().zip(&self.seen).zip(candidates.facts()))
+        {
+            if !taken && seen == step && value + unit * size >= floor - MARGIN {
+                contenders.push((row, 0.0));
+            }
+        }
+        candidates.contenders = contenders;
     }
 
     /// The rows that the last [`Search::contend`] left best, in no order of certainty: the `count` most likely
@@ -248,32 +265,13 @@ impl Search {
     /// The `count`-th largest of the alignments that are surely reached.
     fn floor(&mut self, candidates: &Candidates, count: usize) -> f64 {
         let step = self.step();
-        let mut bounds = std::mem::take(&mut self.bounds);
-        let sure = (0..self.level.len())
-            .filter(|&row| self.seen[row] == step && !candidates.is_taken(row))
-            .map(|row| self.value[row] - self.error(candidates, row));
-        let floor = if count == 1 {
-            sure.fold(f64::NEG_INFINITY, f64::max)
-        } else {
-            bounds.clear();
-            bounds.extend(sure);
-            nth_largest(&mut bounds, count)
-        };
-        self.bounds = bounds;
-        floor
-    }
-
-    /// The most that the alignment of row `row` can be.
-    fn upper(&self, candidates: &Candidates, row: usize) -> f64 {
-        let moved = self.distance[self.seen[row] as usize];
-        self.value[row] + candidates.size(row) * moved + self.error(candidates, row)
-    }
-
-    /// Of the listed rows, keeps those that may reach `floor`.
-    fn keep(&mut self, candidates: &Candidates, floor: f64) {
-        let mut which = std::mem::take(&mut self.which);
-        which.retain(|&row| self.upper(candidates, row as usize) >= floor - TIE);
-        self.which = which;
+        self.bounds.clear();
+        for ((&value, &seen), (_, size, taken)) in self.value.iter().zip(&self.seen).zip(candidates.facts()) {
+            if !taken && seen == step {
+                self.bounds.push(value - self.unit * size);
+            }
+        }
+        nth_largest(&mut self.bounds, count)
     }
 
     /// The number of memories selected.
@@ -281,50 +279,71 @@ impl Search {
         (self.losses.len() - 1) as u32
     }
 
-    /// Lets some rows meet the columns they lack.
-    fn fetch(&mut self, rows: &Rows<'_>, which: &[u32], candidates: &mut Candidates, slots: &Slots) {
-        let count = rows.len();
-        self.lacking.clear();
-        for &row in which {
-            let (at, stored) = (row as usize, rows.stored(row as usize));
-            let known = (self.level[at] as usize..slots.len()).all(|slot| {
-                let dot = slots.column(slot).and_then(|column| column.get(stored));
-                dot.is_some_and(|dot| {
-                    self.dots[slot * count + at] = dot;
-                    true
-                })
-            });
-            if !known {
-                self.lacking.push(row);
-            }
-        }
+    /// Lets the listed rows in `range` meet the columns they lack; returns the largest alignment that is sure.
+    fn fetch(
+        &mut self,
+        rows: &Rows<'_>,
+        range: Range<usize>,
+        candidates: &mut Candidates,
+        slots: &Slots,
+    ) -> f64 {
+        let (count, step) = (rows.len(), self.step());
+        let which = &self.which[range];
+        look_up(rows, which, &self.level, slots, &mut self.dots, &mut self.lacking);
         let look = Look { vectors: slots.vectors(), upto: slots.len(), dots: &mut self.dots };
         candidates.fetch(rows, &self.lacking, &self.level, look);
-        for &row in &self.lacking {
-            let at = row as usize;
-            for slot in self.level[at] as usize..slots.len() {
-                if let Some(column) = slots.column(slot) {
-                    column.set(rows.stored(at), self.dots[slot * count + at]);
+        for slot in 0..slots.len() {
+            let Some(column) = slots.column(slot) else { continue };
+            for &row in self.lacking.iter().filter(|&&row| self.level[row as usize] as usize <= slot) {
+                column.set(rows.stored(row as usize), self.dots[slot * count + row as usize]);
+            }
+        }
+        for &(row, _) in which {
+            self.level[row as usize] = slots.len() as u32;
+            self.sums[row as usize] = 0.0;
+        }
+        for (&coefficient, dots) in self.coefficients.iter().zip(self.dots.chunks_exact(count)) {
+            if coefficient != 0.0 {
+                for &(row, _) in which {
+                    self.sums[row as usize] += coefficient * dots[row as usize];
                 }
             }
         }
-        let step = self.step();
-        for &row in which {
+        let mut floor = f64::NEG_INFINITY;
+        for &(row, _) in which {
             let row = row as usize;
-            let mut sum = 0.0;
-            for (slot, &coefficient) in self.coefficients.iter().enumerate() {
-                if coefficient != 0.0 {
-                    sum += coefficient * self.dots[slot * rows.len() + row];
-                }
-            }
-            self.level[row] = slots.len() as u32;
-            self.value[row] = read(candidates, row, sum);
+            self.value[row] = read(self.sums[row], candidates.scale(row), candidates.size(row));
             self.seen[row] = step;
+            floor = floor.max(self.value[row] - self.unit * candidates.size(row));
         }
+        floor
     }
 }
 
 /// The alignment that a combination of dot products stands for.
-fn read(candidates: &Candidates, row: usize, sum: f32) -> f64 {
-    if candidates.size(row) >= UNBOUNDED { 0.0 } else { f64::from(sum) * candidates.scale(row) }
+fn read(sum: f32, scale: f64, size: f64) -> f64 {
+    if size >= UNBOUNDED { 0.0 } else { f64::from(sum) * scale }
+}
+
+/// Takes what the store knows of the columns that `which` rows lack; lists those of which it does not know all.
+fn look_up(
+    rows: &Rows<'_>,
+    which: &[(u32, f64)],
+    level: &[u32],
+    slots: &Slots,
+    dots: &mut [f32],
+    lacking: &mut Vec<u32>,
+) {
+    lacking.clear();
+    for &(row, _) in which {
+        let (at, stored) = (row as usize, rows.stored(row as usize));
+        let known = (level[at] as usize..slots.len()).all(|slot| {
+            let dot = slots.column(slot).map_or(f32::NAN, |column| column.get(stored));
+            dots[slot * rows.len() + at] = dot;
+            !dot.is_nan()
+        });
+        if !known {
+            lacking.push(row);
+        }
+    }
 }
