@@ -41,10 +41,6 @@ fn assert_close(found: &[f32], expected: &[f64], what: &str) {
     }
 }
 
-fn assert_near(a: &[f32], b: &[f32]) {
-    assert!(a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-5));
-}
-
 #[test]
 fn every_golden_case_holds_in_every_engine_and_form() {
     let forms = [
@@ -78,7 +74,7 @@ fn packed_rows_pad_nothing_and_padded_ones_say_what_they_waste() {
 }
 
 #[test]
-fn a_logit_depends_neither_on_company_nor_on_order() {
+fn a_logit_depends_neither_on_company_nor_on_order_nor_on_threads() {
     let scorer = load(&OpenOptions::default());
     let case = cases().into_iter().find(|c| c.name == "rerank_200").unwrap();
     let together = scorer.score_ids(&case.sequences, 200, &mut ()).unwrap().logits;
@@ -86,9 +82,12 @@ fn a_logit_depends_neither_on_company_nor_on_order() {
     reversed.reverse();
     let mut backwards = scorer.score_ids(&reversed, 200, &mut ()).unwrap().logits;
     backwards.reverse();
-    assert_near(&together, &backwards);
+    assert_eq!(together, backwards);
+    let one_thread = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+    let unthreaded = one_thread.install(|| scorer.score_ids(&case.sequences, 200, &mut ()).unwrap().logits);
+    assert_eq!(together, unthreaded);
     let alone = scorer.score_ids(&case.sequences, 1, &mut ()).unwrap().logits;
-    assert_near(&together, &alone);
+    assert_eq!(together, alone);
 }
 
 #[test]

@@ -8,7 +8,7 @@
 use candle_core::{DType, Tensor};
 
 use super::config::EncoderConfig;
-use super::ops::{Finish, Kernels, LayerNorm, Linear, attention, attention_of_first};
+use super::ops::{FeedForward, Finish, Kernels, LayerNorm, Linear, attention, attention_of_first};
 use super::packed::{PackedRows, UploadedRows};
 use crate::device::{Placement, candle_fault};
 use crate::error::{Error, Result};
@@ -48,9 +48,7 @@ struct LastLayer {
 struct Rest {
     out: Linear,
     out_norm: LayerNorm,
-    up: Linear,
-    down: Linear,
-    down_norm: LayerNorm,
+    feed_forward: FeedForward,
 }
 
 struct Head {
@@ -141,10 +139,8 @@ impl XlmRoberta {
 impl Rest {
     /// `context` is attention's result, `hidden` the layer's input, both `[rows, hidden]`.
     fn forward(&self, context: &Tensor, hidden: &Tensor) -> candle_core::Result<Tensor> {
-        let residual_norm = |residual, norm| Finish::ResidualNorm { residual, norm };
-        let hidden = self.out.forward(context, residual_norm(hidden, &self.out_norm))?;
-        let wide = self.up.forward(&hidden, Finish::Gelu)?;
-        self.down.forward(&wide, residual_norm(&hidden, &self.down_norm))
+        let finish = Finish::ResidualNorm { residual: hidden, norm: &self.out_norm };
+        self.feed_forward.forward(&self.out.forward(context, finish)?)
     }
 }
 
@@ -181,7 +177,8 @@ impl Loader<'_> {
         let rows = out * names.len();
         let weight = join("weight", &[out, input])?;
         let bias = join("bias", &[out])?;
-        Ok(Linear::new(self.place(weight, &[rows, input])?, self.place(bias, &[rows])?))
+        Linear::new(self.place(weight, &[rows, input])?, self.place(bias, &[rows])?, self.kernels)
+            .map_err(|e| candle_fault("laying out the weights", e))
     }
 
     fn norm(&self, of: &str, width: usize) -> Result<LayerNorm> {
@@ -214,9 +211,11 @@ impl Loader<'_> {
         Ok(Rest {
             out: linear("attention.output", h, h)?,
             out_norm: self.norm(&format!("{layer}.attention.output"), h)?,
-            up: linear("intermediate", f, h)?,
-            down: linear("output", h, f)?,
-            down_norm: self.norm(&format!("{layer}.output"), h)?,
+            feed_forward: FeedForward::new(
+                linear("intermediate", f, h)?,
+                linear("output", h, f)?,
+                self.norm(&format!("{layer}.output"), h)?,
+            ),
         })
     }
 

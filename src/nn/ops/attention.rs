@@ -1,15 +1,23 @@
 //! Attention within each sequence of a packed row.
 
-use candle_core::{D, DType, Device, Result, Tensor};
+use std::sync::Arc;
+
+use candle_core::{CpuStorage, CustomOp1, CustomOp2, D, DType, Device, Layout, Result, Shape, Tensor};
+use rayon::prelude::*;
 
 use super::Kernels;
+use super::cpu::attention::{BlockAttention, Scratch, Slab};
+use super::cpu::{split, values};
 
 /// The sequences of a packed row, as the kernels read them.
 pub struct Segments {
+    form: Form,
+}
+
+enum Form {
     /// Cumulative lengths, `[sequences + 1]`.
-    bounds: Vec<u32>,
-    /// For the stock composition.
-    padded: Padded,
+    Fused(Arc<[u32]>),
+    Stock(Padded),
 }
 
 /// How packed rows map into a padded batch and back, for kernels that know nothing of packed rows.
@@ -29,8 +37,13 @@ impl Segments {
     ///
     /// # Errors
     /// Whatever candle reports.
-    pub fn new(bounds: &[u32], device: &Device, _kernels: Kernels) -> Result<Self> {
-        Ok(Self { bounds: bounds.to_vec(), padded: Padded::new(bounds, device)? })
+    pub fn new(bounds: &[u32], device: &Device, kernels: Kernels) -> Result<Self> {
+        let form = if kernels.fused_on(device) {
+            Form::Fused(bounds.into())
+        } else {
+            Form::Stock(Padded::new(bounds, device)?)
+        };
+        Ok(Self { form })
     }
 }
 
@@ -66,8 +79,13 @@ impl Padded {
 /// Whatever candle reports.
 pub fn attention(qkv: &Tensor, segments: &Segments, heads: usize) -> Result<Tensor> {
     let hidden = qkv.dim(1)? / 3;
+    let padded = match &segments.form {
+        Form::Fused(bounds) => {
+            return qkv.apply_op1_no_bwd(&FusedAttention { bounds: bounds.clone(), heads });
+        }
+        Form::Stock(padded) => padded,
+    };
     let part = |i: usize| qkv.narrow(1, i * hidden, hidden)?.contiguous();
-    let padded = &segments.padded;
     let context = padded_attention(&padded.batch(&part(0)?, heads)?, &part(1)?, &part(2)?, padded, heads)?;
     let slots = context.transpose(1, 2)?.reshape((padded.sequences * padded.longest, hidden))?;
     slots.index_select(&padded.scatter, 0)
@@ -80,9 +98,15 @@ pub fn attention(qkv: &Tensor, segments: &Segments, heads: usize) -> Result<Tens
 /// Whatever candle reports.
 pub fn attention_of_first(q: &Tensor, kv: &Tensor, segments: &Segments, heads: usize) -> Result<Tensor> {
     let (sequences, hidden) = q.dims2()?;
+    let padded = match &segments.form {
+        Form::Fused(bounds) => {
+            return q.apply_op2_no_bwd(kv, &FusedAttention { bounds: bounds.clone(), heads });
+        }
+        Form::Stock(padded) => padded,
+    };
     let part = |i: usize| kv.narrow(1, i * hidden, hidden)?.contiguous();
     let q = q.reshape((sequences, heads, 1, hidden / heads))?;
-    padded_attention(&q, &part(0)?, &part(1)?, &segments.padded, heads)?.reshape((sequences, hidden))
+    padded_attention(&q, &part(0)?, &part(1)?, padded, heads)?.reshape((sequences, hidden))
 }
 
 /// `q` is `[sequences, heads, queries, width]`, `k` and `v` are packed `[tokens, hidden]`.
@@ -101,5 +125,98 @@ impl Padded {
             .reshape((self.sequences, self.longest, heads, width))?
             .transpose(1, 2)?
             .contiguous()
+    }
+}
+
+/// Both attentions on the CPU, block of query rows by block of query rows.
+struct FusedAttention {
+    bounds: Arc<[u32]>,
+    heads: usize,
+}
+
+/// Query rows of one block: enough to make laying out a sequence's keys and values for it cheap.
+const BLOCK_ROWS: usize = 96;
+
+impl FusedAttention {
+    /// Each sequence's first row and length.
+    fn sequences(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.bounds.windows(2).map(|w| (w[0] as usize, (w[1] - w[0]) as usize))
+    }
+}
+
+impl CustomOp1 for FusedAttention {
+    fn name(&self) -> &'static str {
+        "fused-packed-attention"
+    }
+
+    fn cpu_fwd(&self, qkv: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
+        let qkv = values(qkv, layout, "fused attention")?;
+        let (tokens, stride) = layout.shape().dims2()?;
+        let hidden = stride / 3;
+        // (first row of the sequence, its length, first query row, query rows)
+        let blocks: Vec<[usize; 4]> = self
+            .sequences()
+            .flat_map(|(first, length)| {
+                let rows = move |from: usize| BLOCK_ROWS.min(length - from);
+                (0..length).step_by(BLOCK_ROWS).map(move |from| [first, length, first + from, rows(from)])
+            })
+            .collect();
+        let mut out = vec![0f32; tokens * hidden];
+        let parts = split(&mut out, blocks.iter().map(|[_, _, _, rows]| rows * hidden));
+        let work: Vec<_> = blocks.iter().zip(parts).collect();
+        work.into_par_iter().for_each_init(Scratch::default, |scratch, ([first, length, query, _], out)| {
+            let slab = |row: usize, column| Slab { values: &qkv[row * stride..], stride, column };
+            BlockAttention {
+                queries: slab(*query, 0),
+                keys: slab(*first, hidden),
+                values: slab(*first, 2 * hidden),
+                length: *length,
+                heads: self.heads,
+                width: hidden / self.heads,
+                out,
+                scratch,
+            }
+            .run();
+        });
+        Ok((CpuStorage::F32(out), Shape::from((tokens, hidden))))
+    }
+}
+
+impl CustomOp2 for FusedAttention {
+    fn name(&self) -> &'static str {
+        "fused-packed-attention-of-first"
+    }
+
+    fn cpu_fwd(
+        &self,
+        q: &CpuStorage,
+        q_layout: &Layout,
+        kv: &CpuStorage,
+        kv_layout: &Layout,
+    ) -> Result<(CpuStorage, Shape)> {
+        let q = values(q, q_layout, "fused attention")?;
+        let kv = values(kv, kv_layout, "fused attention")?;
+        let (_, hidden) = q_layout.shape().dims2()?;
+        let mut out = vec![0f32; q.len()];
+        let sequences: Vec<_> = self.sequences().zip(q.chunks_exact(hidden)).collect();
+        out.par_chunks_exact_mut(hidden).zip(sequences).for_each_init(
+            Scratch::default,
+            |scratch, (out, ((first, length), query))| {
+                let stride = 2 * hidden;
+                let slab = |column| Slab { values: &kv[first * stride..], stride, column };
+                BlockAttention {
+                    queries: Slab { values: query, stride: hidden, column: 0 },
+                    keys: slab(0),
+                    values: slab(hidden),
+                    length,
+                    heads: self.heads,
+                    width: hidden / self.heads,
+                    out,
+                    scratch,
+                }
+                .run();
+            },
+        );
+        Ok((CpuStorage::F32(out), q_layout.shape().clone()))
     }
 }

@@ -4,10 +4,13 @@
 //! computes the same on every device. Networks call the step; the form was chosen when they were loaded.
 
 mod attention;
+mod cpu;
+mod feed_forward;
 mod layer_norm;
 mod linear;
 
 pub use attention::{Segments, attention, attention_of_first};
+pub use feed_forward::FeedForward;
 pub use layer_norm::LayerNorm;
 pub use linear::{Finish, Linear};
 
@@ -28,5 +31,10 @@ impl Kernels {
             Self::Fused => "fused",
             Self::Stock => "stock",
         }
+    }
+
+    /// Whether steps on `device` run in a fused form of ours.
+    fn fused_on(self, device: &candle_core::Device) -> bool {
+        self == Self::Fused && device.is_cpu()
     }
 }
