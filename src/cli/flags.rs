@@ -237,6 +237,7 @@ impl RerankerFlags {
             seed,
             tokenizer: self.tokenizer.clone(),
             hub,
+            ..rerank::OpenOptions::default()
         }
     }
 }
