@@ -236,6 +236,7 @@ impl RerankerFlags {
             seed,
             tokenizer: self.tokenizer.clone(),
             hub,
+            ..rerank::OpenOptions::default()
         }
     }
 }

@@ -6,8 +6,10 @@
 pub mod config;
 pub mod ops;
 mod packed;
+pub mod qwen3_5;
 pub mod xlm_roberta;
 
 pub use config::EncoderConfig;
 pub use packed::PackedRows;
+pub use qwen3_5::{Qwen3_5, Qwen3_5Config};
 pub use xlm_roberta::XlmRoberta;

@@ -73,7 +73,7 @@ impl Policy for Reranker {
             dtype: info.dtype.clone(),
             weights: info.weights.name().into(),
             revision: info.revision.clone(),
-            prompt_hash: None,
+            prompt_hash: info.prompt_hash.clone(),
             batch: Some(self.batch),
             notes: info.notes.clone(),
         }

@@ -5,9 +5,9 @@ use candle_core::Tensor;
 use super::candle_engine::CandleEngine;
 use super::pack::groups;
 use super::tokenize::{PairLayout, TextTokenizer};
-use super::{Laps, ModelInfo, Scorer, Scores, Stage};
+use super::{Laps, ModelInfo, Scorer, Scores, Stage, checks};
 use crate::device::{Placement, candle_fault};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::nn::{EncoderConfig, PackedRows, XlmRoberta};
 
 /// Tokens computed together on the CPU: few enough for a layer's activations to stay in the processor's cache,
@@ -36,37 +36,25 @@ pub(super) struct CrossEncoder {
 
 impl Scorer for CrossEncoder {
     fn score(&self, query: &str, texts: &[&str], batch: usize, laps: &mut dyn Laps) -> Result<Scores> {
-        if query.trim().is_empty() {
-            return Err(Error::Text {
-                candidate: None,
-                message: "is empty; a reranker needs a query to compare texts with".to_owned(),
-            });
-        }
+        checks::query(query)?;
         let pairs = self.layout.pairs(&self.tokenizer, query, texts)?;
         laps.lap(Stage::Tokenize);
         let mut scores = self.score_ids(&pairs.sequences, batch, laps)?;
         scores.truncated = pairs.truncated;
         scores.truncated_tokens = pairs.truncated_tokens;
-        let distinct = texts.iter().any(|text| *text != texts[0]);
-        if distinct && scores.logits.iter().all(|logit| *logit == scores.logits[0]) {
-            scores.warnings.push(format!(
-                "all {} candidates have the same score {} though their texts differ; the order says nothing",
-                texts.len(),
-                scores.logits[0]
-            ));
-        }
+        checks::spread(&mut scores, texts);
         Ok(scores)
     }
 
     fn score_ids(&self, sequences: &[Vec<u32>], batch: usize, laps: &mut dyn Laps) -> Result<Scores> {
-        if batch == 0 {
-            return Err(Error::Usage("--batch 0 scores nothing; it must be at least 1".to_owned()));
-        }
-        self.check_ids(sequences)?;
+        checks::batch(batch)?;
+        checks::ids(sequences, self.info.max_length, self.config.vocabulary)?;
+        let tokens = sequences.iter().map(Vec::len).sum();
         let mut scores = Scores {
             logits: vec![0.0; sequences.len()],
             passes: sequences.len().div_ceil(batch),
-            real_tokens: sequences.iter().map(Vec::len).sum(),
+            real_tokens: tokens,
+            naive_tokens: tokens,
             token_lengths: sequences.iter().map(|ids| ids.len() as u32).collect(),
             ..Scores::default()
         };
@@ -89,15 +77,7 @@ impl Scorer for CrossEncoder {
                 }
             }
         }
-        match scores.logits.iter().position(|logit| logit.is_nan()) {
-            Some(index) => Err(Error::Text {
-                candidate: Some(index),
-                message: "its score is NaN; the weights are damaged, or the number format overflows (try \
-                          --dtype f32)"
-                    .to_owned(),
-            }),
-            None => Ok(scores),
-        }
+        checks::numbers(scores)
     }
 
     fn info(&self) -> &ModelInfo {
@@ -140,22 +120,6 @@ impl CrossEncoder {
             laps.lap(Stage::ReadBack);
         }
         Ok(())
-    }
-
-    /// Refuses sequences that would index outside a table.
-    fn check_ids(&self, sequences: &[Vec<u32>]) -> Result<()> {
-        let (limit, vocabulary) = (self.info.max_length, self.config.vocabulary);
-        let fault = |ids: &Vec<u32>| match ids.iter().find(|&&id| id as usize >= vocabulary) {
-            Some(id) => Some(format!("has the token id {id}, and the model has {vocabulary} embedding rows")),
-            None if ids.is_empty() => Some("has no tokens".to_owned()),
-            None if ids.len() > limit => Some(format!("has {} tokens, over the limit of {limit}", ids.len())),
-            None => None,
-        };
-        let first = sequences.iter().enumerate().find_map(|(index, ids)| Some((index, fault(ids)?)));
-        match first {
-            Some((index, message)) => Err(Error::Text { candidate: Some(index), message }),
-            None => Ok(()),
-        }
     }
 }
 

@@ -5,12 +5,17 @@
 //! stage ends.
 
 mod candle_engine;
+mod checks;
 mod cross_encoder;
+mod llm_scorer;
 mod open;
+mod open_llm;
 mod pack;
+mod prompt;
 mod stand_in;
 mod tokenize;
 
+pub use llm_scorer::SharePrefix;
 pub use open::{Engine, OpenOptions, open};
 pub use tokenize::Truncation;
 
@@ -73,7 +78,9 @@ pub struct ModelInfo {
     pub weights: WeightsSource,
     /// The hub's commit, for weights from there.
     pub revision: Option<String>,
-    /// Most tokens in one pair.
+    /// Hash of the prompt with its instruction, for LLM scorers.
+    pub prompt_hash: Option<String>,
+    /// Most tokens in one pair or prompt.
     pub max_length: usize,
     /// Number of parameters.
     pub parameters: u64,
@@ -88,8 +95,12 @@ pub struct Scores {
     pub logits: Vec<f32>,
     /// Forward passes: ceil(P / batch).
     pub passes: usize,
-    /// Tokens in all pairs.
+    /// Tokens that were run: those of all pairs, or of the shared beginning and of every prompt's rest.
     pub real_tokens: usize,
+    /// Tokens that all prompts begin with, run once; 0 where nothing is shared.
+    pub prefix_tokens: usize,
+    /// Tokens of all pairs or prompts, each counted whole: what a run without sharing would need.
+    pub naive_tokens: usize,
     /// Slots computed in vain.
     pub padded_tokens: usize,
     /// Pairs that were cut to fit.

@@ -4,10 +4,12 @@ use std::path::{Path, PathBuf};
 
 use super::candle_engine::CandleEngine;
 use super::cross_encoder::{CrossEncoder, Network};
+use super::llm_scorer::SharePrefix;
+use super::open_llm;
 use super::stand_in::StandIn;
 use super::tokenize::{PairLayout, SHORTEST_LIMIT, TextTokenizer, Truncation};
 use super::{ModelInfo, Scorer};
-use crate::device::{DeviceChoice, DtypeChoice, place};
+use crate::device::{DeviceChoice, DtypeChoice, Placement, place};
 use crate::error::{Error, Result};
 use crate::nn::ops::Kernels;
 use crate::nn::{EncoderConfig, XlmRoberta};
@@ -57,6 +59,10 @@ pub struct OpenOptions {
     pub seed: u64,
     /// A `tokenizer.json` to use instead of the model's own.
     pub tokenizer: Option<PathBuf>,
+    /// Whether what a pool's prompts begin with is run once (LLM scorers).
+    pub share_prefix: SharePrefix,
+    /// The instruction in an LLM scorer's prompt, instead of its card's.
+    pub instruct: Option<String>,
     /// The hub and its cache.
     pub hub: Hub,
 }
@@ -69,40 +75,88 @@ pub struct OpenOptions {
 /// its files, [`Error::Model`] for weights that cannot be had or do not fit.
 pub fn open(model: &str, options: &OpenOptions, progress: &dyn Fn(&str)) -> Result<Box<dyn Scorer>> {
     let source = Source::find(model)?;
-    if let Source::Known(card) = &source
-        && card.kind == Kind::LlmScorer
-    {
-        return Err(Error::model(model, "LLM scorers are listed but not computed by this version yet"));
-    }
     let placement = place(options.device, options.dtype)?;
-    let mut notes: Vec<String> = placement.note.clone().into_iter().collect();
+    let notes = placement.note.clone().into_iter().collect();
     let files = source.files(options, progress)?;
-    let config = EncoderConfig::parse(&files.config).map_err(|message| Error::model(model, message))?;
-    let max_length = max_length(model, options, &config, &mut notes)?;
-    let tokenizer = match options.tokenizer.as_ref().or(files.tokenizer.as_ref()) {
-        Some(path) => TextTokenizer::read(path, config.vocabulary)?,
-        None => {
-            notes.push(
-                "no tokenizer.json is at hand: a stand-in of about 1.3 tokens a word is used, as random weights \
-                 allow; token counts are estimates"
-                    .to_owned(),
-            );
-            TextTokenizer::StandIn(StandIn::new(config.vocabulary))
+    let opening = Opening { model, options, progress, placement, notes, files };
+    match open_llm::reads(&opening.files.config) {
+        true => open_llm::open(opening),
+        false => open_cross_encoder(opening),
+    }
+}
+
+/// A model on its way from its files to a scorer.
+pub(super) struct Opening<'a> {
+    pub(super) model: &'a str,
+    pub(super) options: &'a OpenOptions,
+    progress: &'a dyn Fn(&str),
+    pub(super) placement: Placement,
+    pub(super) notes: Vec<String>,
+    pub(super) files: Found,
+}
+
+impl Opening<'_> {
+    /// The tokenizer named in the options, the model's own, or a stand-in.
+    pub(super) fn tokenizer(&mut self, vocabulary: usize) -> Result<TextTokenizer> {
+        match self.options.tokenizer.as_ref().or(self.files.tokenizer.as_ref()) {
+            Some(path) => TextTokenizer::read(path, vocabulary),
+            None => {
+                self.notes.push(
+                    "no tokenizer.json is at hand: a stand-in of about 1.3 tokens a word is used, as random \
+                     weights allow; token counts are estimates"
+                        .to_owned(),
+                );
+                Ok(TextTokenizer::StandIn(StandIn::new(vocabulary)))
+            }
         }
-    };
-    let parameters = match options.weights {
-        WeightsSource::Random => {
-            progress(&format!(
-                "drawing random weights for {model} ({} M parameters)",
-                config.parameters() / 1_000_000
-            ));
-            Parameters::random(model, options.seed)
+    }
+
+    /// The parameters, mapped or to be drawn; `count` of them.
+    pub(super) fn parameters(&mut self, count: u64) -> Result<Parameters> {
+        match self.options.weights {
+            WeightsSource::Random => {
+                (self.progress)(&format!(
+                    "drawing random weights for {} ({} M parameters)",
+                    self.model,
+                    count / 1_000_000
+                ));
+                self.notes.push("random weights: latencies mean something, scores do not".to_owned());
+                Ok(Parameters::random(self.model, self.options.seed))
+            }
+            WeightsSource::Pretrained => {
+                (self.progress)(&format!("loading {}", self.model));
+                Parameters::map(self.model, &self.files.weights)
+            }
         }
-        WeightsSource::Pretrained => {
-            progress(&format!("loading {model}"));
-            Parameters::map(model, &files.weights)?
+    }
+
+    /// What is known of the model so far.
+    pub(super) fn info(&self, max_length: usize, parameters: u64) -> ModelInfo {
+        ModelInfo {
+            name: self.model.to_owned(),
+            kind: Kind::CrossEncoder,
+            engine: self.options.engine,
+            device: self.placement.device_name.clone(),
+            dtype: self.placement.dtype_choice.name().to_owned(),
+            weights: self.options.weights,
+            revision: self.files.revision.clone(),
+            prompt_hash: None,
+            max_length,
+            parameters,
+            notes: self.notes.clone(),
         }
-    };
+    }
+}
+
+fn open_cross_encoder(mut opening: Opening) -> Result<Box<dyn Scorer>> {
+    let (model, options) = (opening.model, opening.options);
+    let config =
+        EncoderConfig::parse(&opening.files.config).map_err(|message| Error::model(model, message))?;
+    let max_length = max_length(model, options, &config, &mut opening.notes)?;
+    let tokenizer = opening.tokenizer(config.vocabulary)?;
+    let parameters = opening.parameters(config.parameters())?;
+    let info = opening.info(max_length, config.parameters());
+    let placement = opening.placement;
     let network = match options.engine {
         Engine::Packed => {
             Network::Packed(XlmRoberta::load(&config, &parameters, &placement, options.kernels)?)
@@ -110,18 +164,7 @@ pub fn open(model: &str, options: &OpenOptions, progress: &dyn Fn(&str)) -> Resu
         Engine::Candle => Network::Candle(CandleEngine::load(&config, parameters, &placement)?),
     };
     Ok(Box::new(CrossEncoder {
-        info: ModelInfo {
-            name: model.to_owned(),
-            kind: Kind::CrossEncoder,
-            engine: options.engine,
-            device: placement.device_name.clone(),
-            dtype: placement.dtype_choice.name().to_owned(),
-            weights: options.weights,
-            revision: files.revision,
-            max_length,
-            parameters: config.parameters(),
-            notes,
-        },
+        info,
         layout: PairLayout {
             begin_id: config.begin_id,
             end_id: config.end_id,
@@ -143,9 +186,9 @@ enum Source<'a> {
 }
 
 /// What was found of a model.
-struct Found {
+pub(super) struct Found {
     /// The text of `config.json`.
-    config: String,
+    pub(super) config: String,
     weights: Vec<PathBuf>,
     tokenizer: Option<PathBuf>,
     revision: Option<String>,

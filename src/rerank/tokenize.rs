@@ -56,7 +56,30 @@ impl TextTokenizer {
         Ok(Self::Real(Box::new(tokenizer)))
     }
 
-    fn ids(&self, text: &str) -> Result<Vec<u32>, String> {
+    /// The text that the first `count` tokens of `text` cover: whole characters, from its beginning.
+    ///
+    /// # Errors
+    /// The end of a sentence that says why the text cannot be tokenised.
+    pub(super) fn covered<'t>(&self, text: &'t str, count: usize) -> Result<&'t str, String> {
+        let end = match self {
+            Self::Real(tokenizer) => {
+                let encoding =
+                    tokenizer.encode(text, false).map_err(|e| format!("cannot be tokenised: {e}"))?;
+                let last = count.min(encoding.len()).checked_sub(1);
+                last.map_or(0, |last| encoding.get_offsets()[last].1)
+            }
+            Self::StandIn(stand_in) => stand_in.end_of(text, count),
+        };
+        // A token of half a character covers the whole of it.
+        let end = (end..=text.len()).find(|&end| text.is_char_boundary(end));
+        Ok(&text[..end.unwrap_or(text.len())])
+    }
+
+    /// The ids of `text`, without special tokens around it.
+    ///
+    /// # Errors
+    /// The end of a sentence that says why the text cannot be tokenised.
+    pub(super) fn ids(&self, text: &str) -> Result<Vec<u32>, String> {
         match self {
             Self::Real(tokenizer) => tokenizer
                 .encode_fast(text, false)

@@ -4,6 +4,8 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
+use super::fnv1a;
+
 /// How a model turns a pair of texts into a score.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -36,6 +38,17 @@ pub struct Prompt {
     pub suffix: String,
     /// The instruction used unless another is given.
     pub instruct: String,
+}
+
+impl Prompt {
+    /// A fixed hash (64-bit FNV-1a, in hexadecimal) of the prompt with this instruction: results with equal hashes
+    /// were asked the same way.
+    pub fn hash(&self, instruct: &str) -> String {
+        let body = self.body.replace("{instruct}", instruct);
+        let parts = [self.prefix.as_str(), &body, &self.suffix];
+        // A byte that no text has keeps the parts apart.
+        format!("{:016x}", fnv1a(&parts.map(str::as_bytes).join(&0xff)))
+    }
 }
 
 /// One known model.
@@ -120,5 +133,15 @@ mod tests {
         assert!(prompt.prefix.ends_with("<|im_end|>\n<|im_start|>user\n"));
         assert_eq!(prompt.body, "<Instruct>: {instruct}\n<Query>: {query}\n<Document>: {document}");
         assert_eq!(prompt.suffix, "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n");
+    }
+
+    #[test]
+    fn a_prompts_hash_tells_instructions_apart_and_models_alike() {
+        let prompt = card("qwen3.5-0.8b").unwrap().prompt.as_ref().unwrap();
+        let hash = prompt.hash(&prompt.instruct);
+        assert_eq!(hash.len(), 16);
+        assert_ne!(hash, prompt.hash("Find memories"));
+        let other = card("qwen3.5-4b").unwrap().prompt.as_ref().unwrap();
+        assert_eq!(hash, other.hash(&other.instruct));
     }
 }

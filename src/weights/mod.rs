@@ -9,7 +9,7 @@ pub mod hub;
 mod parameters;
 mod random;
 
-pub use card::{Card, Kind, card, cards};
+pub use card::{Card, Kind, Prompt, card, cards};
 pub use hub::Hub;
 pub use parameters::Parameters;
 pub(crate) use random::fnv1a;

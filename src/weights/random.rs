@@ -26,10 +26,11 @@ impl RandomTensors {
         Self { seed }
     }
 
-    /// `count` values for tensor `name`: N(0, 0.02), around 1 for the multipliers of a layer norm, without
+    /// `count` values for tensor `name`: N(0, 0.02), around 1 for a norm's plain multipliers, without
     /// which activations would vanish within a few layers.
     pub(super) fn values(&self, name: &str, count: usize) -> Vec<f32> {
-        let centre = if name.ends_with("LayerNorm.weight") { 1.0 } else { 0.0 };
+        let multiplies = ["LayerNorm.weight", "linear_attn.norm.weight"].iter().any(|end| name.ends_with(end));
+        let centre = if multiplies { 1.0 } else { 0.0 };
         let stream = self.seed ^ fnv1a(name.as_bytes());
         let mut values = vec![0f32; count];
         values.par_chunks_mut(STRETCH).enumerate().for_each(|(stretch, values)| {

@@ -4,15 +4,27 @@
 //! computes the same on every device. Networks call the step; the form was chosen when they were loaded.
 
 mod attention;
+mod causal_conv;
 mod cpu;
+mod elementwise;
 mod feed_forward;
+mod gated_delta;
 mod layer_norm;
 mod linear;
+mod prefix_attention;
+mod rms_norm;
+mod tails;
 
 pub use attention::{Segments, attention, attention_of_first};
+pub use causal_conv::CausalConv;
+pub use elementwise::{Angles, Rotary, sigmoid_gate, swiglu};
 pub use feed_forward::FeedForward;
+pub use gated_delta::{DeltaShape, GatedDelta};
 pub use layer_norm::LayerNorm;
 pub use linear::{Finish, Linear};
+pub use prefix_attention::{Asking, PrefixAttention};
+pub use rms_norm::RmsNorm;
+pub use tails::Tails;
 
 /// `--kernels`: which form of each step runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -122,7 +122,7 @@ impl WithSimd for BlockAttention<'_> {
 
 /// Rows `[length, width]` as panels of `panel` rows, transposed: `[panels][width][panel]`, filled up with zeros.
 #[inline(always)]
-fn transpose_into_panels(
+pub(super) fn transpose_into_panels(
     panels: &mut Vec<f32>,
     length: usize,
     width: usize,
@@ -144,7 +144,7 @@ fn transpose_into_panels(
 
 /// Rows `[length, width]` as panels of `panel` columns: `[panels][length][panel]`, filled up with zeros.
 #[inline(always)]
-fn copy_into_panels(
+pub(super) fn copy_into_panels(
     panels: &mut Vec<f32>,
     length: usize,
     width: usize,

@@ -8,8 +8,12 @@
 //! instruction within one may become a call.
 
 pub(super) mod attention;
+pub(super) mod delta;
+pub(super) mod gated;
 pub(super) mod panels;
+pub(super) mod prefix_attention;
 pub(super) mod product;
+pub(super) mod rows;
 mod tile;
 mod vector_math;
 
