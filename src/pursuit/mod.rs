@@ -1,6 +1,8 @@
 //! MemPursuit on vectors: no files, no networks.
 
 mod cosine;
+#[cfg(any(feature = "cuda", feature = "emulator"))]
+pub mod cuda;
 mod error;
 mod exact;
 mod mmr;
