@@ -36,6 +36,8 @@
 mod cache;
 mod corpus;
 mod cosine;
+#[cfg(any(feature = "cuda", feature = "emulator"))]
+pub mod cuda;
 mod error;
 mod exact;
 mod mmr;
