@@ -101,7 +101,8 @@ fn no_candidates_are_no_results_and_an_empty_query_is_an_error() {
     let run = rank(&["--model", &model()], &pool("q", "pets", &[])).exits(0);
     assert_eq!(run.lines()[0]["results"], json!([]));
     rank(&["--model", &model()], &pool("q9", "", &["a"])).exits(1).says(&["q9", "query is empty"]);
-    let line = json!({"id": "q8", "query": "x", "candidates": [{"text": "a"}, {"id": "m5", "embedding": [1.0]}]});
+    let line =
+        json!({"id": "q8", "query": "x", "candidates": [{"text": "a"}, {"id": "m5", "embedding": [1.0]}]});
     rank(&["--model", &model()], &line.to_string()).exits(1).says(&["q8", "m5", "text"]);
 }
 
@@ -117,7 +118,11 @@ fn long_pairs_are_cut_and_counted() {
 
 #[test]
 fn a_folder_without_its_files_is_named() {
-    for (missing, part) in [("config.json", "config.json"), ("tokenizer.json", "tokenizer.json"), ("model.safetensors", "safetensors")] {
+    for (missing, part) in [
+        ("config.json", "config.json"),
+        ("tokenizer.json", "tokenizer.json"),
+        ("model.safetensors", "safetensors"),
+    ] {
         let copy = tempfile::tempdir().unwrap();
         for file in ["config.json", "tokenizer.json", "model.safetensors"] {
             if file != missing {
@@ -152,7 +157,9 @@ fn without_network_and_cache_a_known_model_fails_at_once_and_names_the_ways_out(
 #[test]
 fn devices_and_dtypes_that_are_not_there_are_refused() {
     let input = pool("q", "pets", &["a"]);
-    rank(&["--model", &model(), "--dtype", "bf16", "--device", "cpu"], &input).exits(2).says(&["bf16", "CPU"]);
+    rank(&["--model", &model(), "--dtype", "bf16", "--device", "cpu"], &input)
+        .exits(2)
+        .says(&["bf16", "CPU"]);
     rank(&["--model", &model(), "--max-length", "3"], &input).exits(2).says(&["max-length"]);
     if !cfg!(feature = "cuda") {
         rank(&["--model", &model(), "--device", "cuda"], &input).exits(1).says(&["cuda"]);
@@ -169,7 +176,10 @@ fn the_benchmark_counts_passes_and_wastes_no_slot() {
     let json: Value = serde_json::from_slice(&fs::read(file.path()).unwrap()).unwrap();
     let row = &json["rows"][1];
     assert_eq!((&row["passes"], &row["padded_tokens"], &row["batch"]), (&json!(3), &json!(0), &json!(4)));
-    assert_eq!((&row["kind"], &row["engine"], &row["status"]), (&json!("cross_encoder"), &json!("packed"), &json!("ok")));
+    assert_eq!(
+        (&row["kind"], &row["engine"], &row["status"]),
+        (&json!("cross_encoder"), &json!("packed"), &json!("ok"))
+    );
     for stage in ["tokenize", "forward", "sort"] {
         assert!(row["stages_ms"][stage].is_number(), "{stage}: {}", row["stages_ms"]);
     }

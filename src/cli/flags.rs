@@ -73,6 +73,12 @@ pub struct RerankerFlags {
     /// What is cut where a pair is too long: the passage alone, or the longer text first
     #[arg(long, value_enum, default_value_t = Truncation::Passage)]
     pub truncation: Truncation,
+    /// The instruction in an LLM scorer's prompt [default: as `models show NAME` prints it]
+    #[arg(long, value_name = "TEXT")]
+    pub instruct: Option<String>,
+    /// LLM scorers: run what all prompts of a pool begin with once, or with every prompt
+    #[arg(long, value_enum, default_value_t = SharePrefix::On)]
+    pub share_prefix: SharePrefix,
     /// A tokenizer.json to use with random weights instead of the stand-in
     #[arg(long, value_name = "FILE")]
     pub tokenizer: Option<PathBuf>,
@@ -100,6 +106,13 @@ pub enum Engine {
 pub enum Kernels {
     Fused,
     Stock,
+}
+
+/// `--share-prefix`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SharePrefix {
+    On,
+    Off,
 }
 
 /// `--truncation`
@@ -234,6 +247,11 @@ impl RerankerFlags {
                 Truncation::LongestFirst => rerank::Truncation::LongestFirst,
             },
             seed,
+            instruct: self.instruct.clone(),
+            share_prefix: match self.share_prefix {
+                SharePrefix::On => rerank::SharePrefix::On,
+                SharePrefix::Off => rerank::SharePrefix::Off,
+            },
             tokenizer: self.tokenizer.clone(),
             hub,
             ..rerank::OpenOptions::default()

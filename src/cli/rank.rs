@@ -19,7 +19,7 @@ use crate::report::ranking;
 /// Order pools from a file: one JSON object a pool, in input order
 #[derive(Debug, Args)]
 pub struct Flags {
-    /// The policy: mempursuit, mmr, cosine, original, a known reranker, a model folder, or a hub id
+    /// The policy: mempursuit, mmr, cosine, hybrid, original, a known reranker, a model folder, or a hub id
     #[arg(long, value_name = "NAME")]
     model: String,
     /// Pools: a JSON Lines file (also .gz, .zst), - for standard input, or locomo:PATH

@@ -83,6 +83,12 @@ pub struct Row {
     pub passes: usize,
     /// Tokens run over all questions.
     pub real_tokens: usize,
+    /// Of those, tokens that all prompts of a pool begin with, run once a pool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefix_tokens: Option<usize>,
+    /// Tokens that a run without sharing would have needed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub naive_tokens: Option<usize>,
     /// Wasted slots over all questions.
     pub padded_tokens: usize,
     /// Pairs cut, and the tokens that they lost, over all questions.
@@ -128,6 +134,8 @@ impl Row {
             top_k: times.top_k,
             passes: times.passes,
             real_tokens: times.real_tokens,
+            prefix_tokens: Some(times.prefix_tokens).filter(|&tokens| tokens > 0),
+            naive_tokens: Some(times.naive_tokens).filter(|&tokens| tokens > times.real_tokens),
             padded_tokens: times.padded_tokens,
             truncated: times.truncated,
             truncated_tokens: times.truncated_tokens,

@@ -153,6 +153,10 @@ pub struct Work {
     pub passes: usize,
     /// Tokens of the pairs, special tokens among them.
     pub real_tokens: usize,
+    /// Tokens that all prompts begin with, run once; 0 where nothing is shared.
+    pub prefix_tokens: usize,
+    /// Tokens of all pairs or prompts, each counted whole.
+    pub naive_tokens: usize,
     /// Slots that held no token.
     pub padded_tokens: usize,
     /// Pairs that did not fit and were cut.

@@ -46,6 +46,8 @@ impl Reranker {
             work: Work {
                 passes: scores.passes,
                 real_tokens: scores.real_tokens,
+                prefix_tokens: scores.prefix_tokens,
+                naive_tokens: scores.naive_tokens,
                 padded_tokens: scores.padded_tokens,
                 truncated: scores.truncated,
                 truncated_tokens: scores.truncated_tokens,
