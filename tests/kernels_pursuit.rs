@@ -406,3 +406,27 @@ fn locomo_orders() {
     }
     println!("{} pools: {} passes, {} scores settled", pools.len(), batch.work.passes, batch.work.settled);
 }
+
+/// The scan reads the pool once for the query and its first candidates, then once for every few picks: with columns of
+/// the likely next picks a pool takes far fewer reads than it has steps.
+#[test]
+fn likely_picks_save_reads_of_the_pool() {
+    let cases: Vec<Case> = golden().into_iter().filter(|case| case.candidates == 200).collect();
+    let gpu = Gpu::emulated(ThreadOrder::Ascending);
+    for case in &cases {
+        let memories = gpu.upload(Elements::F32(&case.matrix()), case.d).unwrap();
+        let candidates = Candidates::Span { first: 0, count: case.candidates };
+        let job = Job { memories: &memories, candidates, query: Query::Given(Elements::F32(&case.q)) };
+        let batch = gpu.pursue(&[job], &Options { budget: case.budget, ..Options::default() }).unwrap();
+        println!("{}: {} reads, {} scores settled", case.name, batch.work.passes, batch.work.settled);
+        assert!(batch.work.passes <= case.budget / 2, "{}: {} reads", case.name, batch.work.passes);
+        assert!(batch.work.settled < 3 * case.budget, "{}: {} settled", case.name, batch.work.settled);
+    }
+}
+
+#[test]
+fn the_self_test_passes() {
+    for check in Gpu::emulated(ThreadOrder::Shuffled(3)).self_test().unwrap() {
+        assert!(check.passed(), "{check:?}");
+    }
+}

@@ -15,6 +15,8 @@
 mod cosine;
 mod hybrid;
 mod mempursuit;
+#[cfg(any(feature = "cuda", feature = "emulator"))]
+mod mempursuit_cuda;
 mod mmr;
 mod original;
 #[cfg(feature = "neural")]
@@ -25,6 +27,8 @@ mod vectors;
 pub use cosine::Cosine;
 pub use hybrid::Hybrid;
 pub use mempursuit::MemPursuit;
+#[cfg(any(feature = "cuda", feature = "emulator"))]
+pub use mempursuit_cuda::MemPursuitCuda;
 pub use mmr::Mmr;
 pub use original::Original;
 #[cfg(feature = "neural")]

@@ -17,10 +17,12 @@ use crate::error::{Error, Result};
 
 /// The kernels, for the driver to compile.
 const PTX: &str = include_str!(concat!(env!("OUT_DIR"), "/pursuit.ptx"));
+/// What the PTX was compiled for.
+pub const PTX_TARGET: &str = env!("RERANK_BENCH_PTX_TARGET");
 /// CUDA version that the PTX needs of the driver, as `cuDriverGetVersion` counts.
-const NEEDED_DRIVER: i32 = 13_000;
-/// Oldest card, compute capability.
-const NEEDED_CAPABILITY: (i32, i32) = (8, 0);
+pub const NEEDED_DRIVER: i32 = 13_000;
+/// Compute capability of the oldest card that the kernels run on.
+pub const NEEDED_CAPABILITY: (i32, i32) = (8, 0);
 const KERNELS: [&str; 3] = ["pursue_f32", "pursue_f16", "pursue_bf16"];
 
 /// An open device with its kernels.
@@ -180,8 +182,11 @@ impl Device for Cuda {
 
     unsafe fn write(&self, address: u64, bytes: &[u8]) -> Result<()> {
         self.bind()?;
-        // SAFETY: the caller's promise.
-        unsafe { result::memcpy_htod_sync(address, bytes) }
+        // On the launches' own stream: a copy on the default stream may still be under way when a kernel on another
+        // starts.
+        // SAFETY: the caller's promise; the bytes outlive the synchronisation.
+        unsafe { result::memcpy_htod_async(address, bytes, self.stream.cu_stream()) }
+            .and_then(|()| self.stream.synchronize())
             .map_err(|fault| describe("copying to the card", fault))
     }
 

@@ -18,11 +18,15 @@ mod driver;
 pub mod emulator;
 mod layout;
 mod resident;
+mod self_test;
 
 pub use batch::{Batch, Work};
 pub use device::Description;
+#[cfg(feature = "cuda")]
+pub use driver::{NEEDED_CAPABILITY, NEEDED_DRIVER, PTX_TARGET};
 pub use layout::{MAX_BUDGET, MAX_CANDIDATES};
 pub use resident::Resident;
+pub use self_test::Check;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
