@@ -55,7 +55,7 @@ fn texts_through_the_tokenizer_score_as_their_ids_do() {
     let by_text = scorer.score("w721", &["w488 w517"], 1, &mut ()).unwrap();
     let by_ids = scorer.score_ids(&[vec![0, 721, 2, 2, 488, 517, 2]], 1, &mut ()).unwrap();
     assert_eq!(by_text.logits, by_ids.logits);
-    assert!((by_text.logits[0] - -0.725_220_37).abs() < 1e-5, "the golden value of single_7");
+    assert!((by_text.logits[0] - -0.725_220_4).abs() < 1e-5, "the golden value of single_7");
     // Special tokens written out in a text are parsed, as transformers parses them.
     let spelled = scorer.score("w721", &["</s> w5"], 1, &mut ()).unwrap();
     let as_ids = scorer.score_ids(&[vec![0, 721, 2, 2, 2, 5, 2]], 1, &mut ()).unwrap();
