@@ -12,7 +12,7 @@ use rerank_bench::pursuit::cuda::emulator::ThreadOrder;
 
 fn policies() -> (MemPursuit, MemPursuitCuda) {
     let gpu = Gpu::emulated(ThreadOrder::Shuffled(1));
-    (MemPursuit::new(Options::default()), MemPursuitCuda::new(gpu, "emulator", Options::default()))
+    (MemPursuit::new(Options::default(), 0), MemPursuitCuda::new(gpu, "emulator", Options::default()))
 }
 
 fn same_answers(pools: &[Pool], budget: usize) {

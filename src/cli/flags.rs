@@ -212,12 +212,13 @@ impl RerankerFlags {
     pub fn apply(&self, settings: &mut Settings, machine: &MachineFlags, seed: u64) -> Result<(), Error> {
         settings.batch = self.batch;
         let (device, dtype): (DeviceChoice, DtypeChoice) = (machine.device.parse()?, machine.dtype.parse()?);
+        settings.device = device;
         #[cfg(feature = "neural")]
         {
             settings.reranker = self.options(device, dtype, seed);
         }
         #[cfg(not(feature = "neural"))]
-        let _ = (device, dtype, seed);
+        let _ = (dtype, seed);
         Ok(())
     }
 

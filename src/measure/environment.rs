@@ -54,7 +54,11 @@ impl Build {
     /// This build.
     pub fn this() -> Self {
         let mut features = Vec::new();
-        for (name, on) in [("neural", cfg!(feature = "neural")), ("cuda", cfg!(feature = "cuda"))] {
+        for (name, on) in [
+            ("neural", cfg!(feature = "neural")),
+            ("cuda", cfg!(feature = "cuda")),
+            ("emulator", cfg!(feature = "emulator")),
+        ] {
             if on {
                 features.push(name.to_string());
             }

@@ -3,6 +3,7 @@
 //! | name | orders by | reads |
 //! |---|---|---|
 //! | `mempursuit` | greedy residual pursuit with a simplex refit | embeddings |
+//! | `mempursuit-cuda` | the same, on an NVIDIA GPU | embeddings |
 //! | `mmr` | relevance against redundancy | embeddings |
 //! | `cosine` | similarity to the query | embeddings |
 //! | `hybrid` | ranks by cosine and by BM25, fused (RRF) | embeddings, texts |
@@ -33,7 +34,7 @@ pub use mmr::Mmr;
 pub use original::Original;
 #[cfg(feature = "neural")]
 pub use reranker::Reranker;
-pub use table::{Choice, REFERENCE, SELECTORS, Settings, open, resolve};
+pub use table::{Choice, REFERENCE, SELECTORS, Settings, emulated, on_gpu, open, resolve};
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
