@@ -78,7 +78,8 @@ fn corpus(c: &mut Criterion) {
     let (query, matrix) = pool(200, 4);
     let index: Vec<u32> = (0..200).collect();
     let (options, mut scratch) = (Options::default(), Scratch::new());
-    let fresh = || Corpus::new(Elements::F32(&matrix), DIMENSION, Normalize::Yes, 64 << 20).expect("whole rows");
+    let fresh =
+        || Corpus::new(Elements::F32(&matrix), DIMENSION, Normalize::Yes, 64 << 20).expect("whole rows");
     group.bench_function("first question", |b| {
         b.iter_batched(
             fresh,
