@@ -6,8 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 /// The float32 dot products of one memory with the store's others, as far as they have been taken.
 ///
-/// Threads fill a column without locking: a dot product has the same bits whoever takes it, so it does not
-/// matter who writes last.
+/// Threads fill a column without locking: whoever writes last, every value is within the bound of its error.
 #[derive(Debug)]
 pub(super) struct Column {
     dots: Box<[AtomicU32]>,

@@ -1,8 +1,8 @@
 //! The kernel of the selectors: float32 dot products of a few rows with a few vectors at a time.
 //!
 //! Three rows by up to four vectors fill the sixteen registers of AVX2: every element loaded takes part in three
-//! or four multiply-adds. Every (row, vector) pair is summed in one chain of registers, whatever group it is
-//! in, so a dot product has the same bits wherever and whenever it is taken.
+//! or four multiply-adds. Where there are few vectors, two chains of registers a pair keep the multipliers busy;
+//! so a dot product's last bits depend on what it was taken with, within the bound that follows.
 //!
 //! A dot product of length d summed in chains of at most m fused multiply-adds and additions differs from the
 //! true one by at most γ_m ‖x‖‖v‖, γ_m = m·u / (1 - m·u), u = 2⁻²⁴ (Higham, *Accuracy and Stability*, 3.1, with
@@ -71,12 +71,18 @@ impl WithSimd for Fetch<'_> {
             let rows = load(self.rows.elements(), starts, dimension, self.room);
             let mut first = from;
             let mut squares = self.squares.as_deref_mut();
+            let first_look = squares.is_some();
+            // Lengths take the registers of one vector.
+            let chunks = (self.upto - from + usize::from(first_look)).div_ceil(CHUNK);
+            let mut chunk_number = 0;
             while first < self.upto {
                 let left = self.upto - first;
                 let most = if squares.is_some() { CHUNK - 1 } else { CHUNK };
                 let width = left.div_ceil(left.div_ceil(most));
                 let vectors = &self.vectors[first * dimension..];
-                let ahead = if first == from { next } else { Ahead::NOTHING };
+                // Each chunk of a first look calls for its share of the next group.
+                let ahead = if first_look { next.share(chunk_number, chunks) } else { Ahead::NOTHING };
+                chunk_number += 1;
                 let mut put = |dots: &[[f32; GROUP]]| {
                     for (slot, dots) in dots.iter().enumerate() {
                         for (&row, &dot) in which.iter().zip(dots) {
@@ -87,17 +93,17 @@ impl WithSimd for Fetch<'_> {
                 if let Some(squares) = squares.take() {
                     let found = match width {
                         1 => {
-                            let (dots, own) = chunk::<S, 1, true>(simd, rows, vectors, ahead);
+                            let (dots, own) = chunk::<S, 1, 2, true>(simd, rows, vectors, ahead);
                             put(&dots);
                             own
                         }
                         2 => {
-                            let (dots, own) = chunk::<S, 2, true>(simd, rows, vectors, ahead);
+                            let (dots, own) = chunk::<S, 2, 1, true>(simd, rows, vectors, ahead);
                             put(&dots);
                             own
                         }
                         _ => {
-                            let (dots, own) = chunk::<S, 3, true>(simd, rows, vectors, ahead);
+                            let (dots, own) = chunk::<S, 3, 1, true>(simd, rows, vectors, ahead);
                             put(&dots);
                             own
                         }
@@ -107,20 +113,20 @@ impl WithSimd for Fetch<'_> {
                     }
                 } else {
                     match width {
-                        1 => put(&chunk::<S, 1, false>(simd, rows, vectors, ahead).0),
-                        2 => put(&chunk::<S, 2, false>(simd, rows, vectors, ahead).0),
-                        3 => put(&chunk::<S, 3, false>(simd, rows, vectors, ahead).0),
-                        _ => put(&chunk::<S, 4, false>(simd, rows, vectors, ahead).0),
+                        1 => put(&chunk::<S, 1, 2, false>(simd, rows, vectors, ahead).0),
+                        2 => put(&chunk::<S, 2, 2, false>(simd, rows, vectors, ahead).0),
+                        3 => put(&chunk::<S, 3, 1, false>(simd, rows, vectors, ahead).0),
+                        _ => put(&chunk::<S, 4, 1, false>(simd, rows, vectors, ahead).0),
                     }
                 }
                 first += width;
             }
         }
-        gamma(dimension.div_ceil(S::F32_LANES) + S::F32_LANES)
+        gamma(dimension.div_ceil(S::F32_LANES) + 1 + S::F32_LANES)
     }
 }
 
-/// γ_m for the longest chain of roundings: the steps of a register, and the sum over its lanes.
+/// γ_m for the longest chain of roundings: the steps of a register, the sum of two, and that over the lanes.
 fn gamma(chain: usize) -> f64 {
     let roundings = chain as f64 * (f64::from(f32::EPSILON) / 2.0);
     if roundings < 0.5 { roundings / (1.0 - roundings) } else { f64::INFINITY }
@@ -153,10 +159,10 @@ fn load<'a>(
 
 /// The dot products of a group of rows with the first C of `vectors`, and with themselves if OWN.
 ///
-/// Plain loops throughout: a closure handed to a library function such as `array::map` would be compiled
+/// Every pair is summed in CHAINS chains. Plain loops throughout: a closure handed to a library function such as `array::map` would be compiled
 /// without the instructions that the dispatch has just found.
 #[inline(always)]
-fn chunk<S: Simd, const C: usize, const OWN: bool>(
+fn chunk<S: Simd, const C: usize, const CHAINS: usize, const OWN: bool>(
     simd: S,
     rows: [&[f32]; GROUP],
     vectors: &[f32],
@@ -177,8 +183,8 @@ fn chunk<S: Simd, const C: usize, const OWN: bool>(
         (vector_heads[c], vector_tails[c]) = (&head[..whole], tail);
     }
     let zero = simd.splat_f32s(0.0);
-    let mut sums = [[zero; GROUP]; C];
-    let mut own = [zero; GROUP];
+    let mut sums = [[[zero; GROUP]; C]; CHAINS];
+    let mut own = [[zero; GROUP]; CHAINS];
     let zeros = [zero; BLOCK];
     let blocks = whole / BLOCK;
     for block in 0..blocks {
@@ -200,7 +206,8 @@ fn chunk<S: Simd, const C: usize, const OWN: bool>(
             for c in 0..C {
                 vector[c] = vector_block[c][k];
             }
-            multiply::<S, C, OWN>(simd, row, vector, &mut sums, &mut own);
+            let chain = k % CHAINS;
+            multiply::<S, C, OWN>(simd, row, vector, &mut sums[chain], &mut own[chain]);
         }
     }
     for at in blocks * BLOCK..whole {
@@ -211,7 +218,7 @@ fn chunk<S: Simd, const C: usize, const OWN: bool>(
         for c in 0..C {
             vector[c] = vector_heads[c][at];
         }
-        multiply::<S, C, OWN>(simd, row, vector, &mut sums, &mut own);
+        multiply::<S, C, OWN>(simd, row, vector, &mut sums[0], &mut own[0]);
     }
     if dimension > whole * S::F32_LANES {
         let (mut row, mut vector) = ([zero; GROUP], [zero; C]);
@@ -221,16 +228,24 @@ fn chunk<S: Simd, const C: usize, const OWN: bool>(
         for c in 0..C {
             vector[c] = simd.partial_load_f32s(vector_tails[c]);
         }
-        multiply::<S, C, OWN>(simd, row, vector, &mut sums, &mut own);
+        multiply::<S, C, OWN>(simd, row, vector, &mut sums[0], &mut own[0]);
+    }
+    for chain in 1..CHAINS {
+        for r in 0..GROUP {
+            for c in 0..C {
+                sums[0][c][r] = simd.add_f32s(sums[0][c][r], sums[chain][c][r]);
+            }
+            own[0][r] = simd.add_f32s(own[0][r], own[chain][r]);
+        }
     }
     let mut dots = [[0.0; GROUP]; C];
     let mut squares = [0.0; GROUP];
     for r in 0..GROUP {
         for c in 0..C {
-            dots[c][r] = simd.reduce_sum_f32s(sums[c][r]);
+            dots[c][r] = simd.reduce_sum_f32s(sums[0][c][r]);
         }
         if OWN {
-            squares[r] = simd.reduce_sum_f32s(own[r]);
+            squares[r] = simd.reduce_sum_f32s(own[0][r]);
         }
     }
     (dots, squares)
@@ -262,12 +277,15 @@ fn multiply<S: Simd, const C: usize, const OWN: bool>(
 #[derive(Clone, Copy)]
 struct Ahead {
     starts: [*const u8; GROUP],
-    /// Bytes of a row that one step covers; 0 where nothing comes next.
+    /// The rows called for by this chunk.
+    from: usize,
+    to: usize,
+    /// Bytes of a row that one step covers.
     bytes: usize,
 }
 
 impl Ahead {
-    const NOTHING: Self = Self { starts: [std::ptr::null(); GROUP], bytes: 0 };
+    const NOTHING: Self = Self { starts: [std::ptr::null(); GROUP], from: 0, to: 0, bytes: 0 };
 
     fn new<S: Simd>(elements: Elements<'_>, starts: [usize; GROUP]) -> Self {
         let (base, size) = match elements {
@@ -275,21 +293,27 @@ impl Ahead {
             Elements::F16(elements) => (elements.as_ptr().cast(), 2),
             Elements::Bf16(elements) => (elements.as_ptr().cast(), 2),
         };
-        Self { starts: starts.map(|start| base.wrapping_add(start * size)), bytes: size * S::F32_LANES }
+        let starts = starts.map(|start| base.wrapping_add(start * size));
+        Self { starts, from: 0, to: GROUP, bytes: size * S::F32_LANES }
     }
 
-    /// Calls for what the next group's rows hold from step `from` up to step `to`.
+    /// The part of chunk `number` of `chunks`.
+    fn share(self, number: usize, chunks: usize) -> Self {
+        Self { from: GROUP * number / chunks, to: GROUP * (number + 1) / chunks, ..self }
+    }
+
+    /// Calls for what those rows hold from step `from` up to step `to`.
     #[inline(always)]
     fn touch(&self, from: usize, to: usize) {
         #[cfg(target_arch = "x86_64")]
-        for offset in (from * self.bytes..to * self.bytes).step_by(LINE) {
-            for start in self.starts {
-                let place = start.wrapping_add(offset).cast::<i8>();
+        for row in self.from..self.to {
+            for offset in (from * self.bytes..to * self.bytes).step_by(LINE) {
+                let place = self.starts[row].wrapping_add(offset).cast::<i8>();
                 // SAFETY: a prefetch reads nothing that the program could observe and faults at no address.
                 unsafe { std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(place) };
             }
         }
         #[cfg(not(target_arch = "x86_64"))]
-        let _ = (from, to, self.starts, self.bytes, LINE);
+        let _ = (from, to, self.starts, self.from, self.to, self.bytes, LINE);
     }
 }
