@@ -62,7 +62,7 @@ impl CandleEngine {
     /// [`Error::Usage`] where position numbers would be wrong, [`Error::OutOfMemory`] or [`Error::Device`].
     pub(super) fn pass(&self, rows: &[&[u32]], device: &Device, laps: &mut dyn Laps) -> Result<Vec<f32>> {
         let longest = rows.iter().map(|row| row.len()).max().unwrap_or(0);
-        self.check_positions(longest)?;
+        check_positions(self.dtype, self.padding_id, longest)?;
         let mut ids = vec![self.padding_id; rows.len() * longest];
         let mut mask = vec![0f32; rows.len() * longest];
         for (slot, row) in rows.iter().enumerate() {
@@ -88,25 +88,24 @@ impl CandleEngine {
         laps.lap(Stage::ReadBack);
         Ok(logits)
     }
+}
 
-    /// Their position ids are a running sum in the model's own format: bf16 holds whole numbers exactly up to 256,
-    /// f16 up to 2048.
-    fn check_positions(&self, longest: usize) -> Result<()> {
-        let exact = match self.dtype {
-            DType::BF16 => 256,
-            DType::F16 => 2048,
-            _ => usize::MAX,
-        };
-        // Positions run from padding_id + 1 to padding_id + longest.
-        if longest + self.padding_id as usize <= exact {
-            return Ok(());
-        }
-        Err(Error::Usage(format!(
-            "--engine candle computes position numbers in {:?}, which holds whole numbers only up to {exact}; a pair \
-             of {longest} tokens would get wrong ones; use --dtype f32, a smaller --max-length, or --engine packed",
-            self.dtype
-        )))
+/// Refuses lengths whose position ids would be wrong: theirs are a running sum in the model's own format, and bf16
+/// holds whole numbers exactly up to 256, f16 up to 2048.
+fn check_positions(dtype: DType, padding_id: u32, longest: usize) -> Result<()> {
+    let exact = match dtype {
+        DType::BF16 => 256,
+        DType::F16 => 2048,
+        _ => usize::MAX,
+    };
+    // The sum runs to `longest`, and the padding id is added to it.
+    if longest + padding_id as usize <= exact {
+        return Ok(());
     }
+    Err(Error::Usage(format!(
+        "--engine candle computes position numbers in {dtype:?}, which holds whole numbers only up to {exact}; a pair of \
+         {longest} tokens would get wrong ones; use --dtype f32, a smaller --max-length, or --engine packed"
+    )))
 }
 
 /// Hands our checked parameters to candle's loader.
@@ -130,5 +129,19 @@ impl SimpleBackend for ParameterBackend {
 
     fn contains_tensor(&self, _: &str) -> bool {
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_that_half_precision_cannot_count_are_refused() {
+        for (dtype, most) in [(DType::BF16, 255), (DType::F16, 2047)] {
+            assert!(check_positions(dtype, 1, most).is_ok());
+            assert!(check_positions(dtype, 1, most + 1).unwrap_err().to_string().contains("--dtype f32"));
+        }
+        assert!(check_positions(DType::F32, 1, 8192).is_ok());
     }
 }

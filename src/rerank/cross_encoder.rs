@@ -13,6 +13,8 @@ use crate::nn::{EncoderConfig, PackedRows, XlmRoberta};
 /// Tokens computed together on the CPU: few enough for a layer's activations to stay in the processor's cache,
 /// enough to keep its cores busy. On a GPU a pass is one group.
 const CPU_GROUP: usize = 2048;
+/// Where there are many threads, a group has at least this many tokens for each.
+const TOKENS_A_THREAD: usize = 192;
 
 /// Whose network computes.
 pub(super) enum Network {
@@ -93,7 +95,11 @@ impl CrossEncoder {
         logits: &mut [f32],
         laps: &mut dyn Laps,
     ) -> Result<()> {
-        let limit = if self.placement.device.is_cpu() { CPU_GROUP } else { usize::MAX };
+        let limit = if self.placement.device.is_cpu() {
+            CPU_GROUP.max(TOKENS_A_THREAD * rayon::current_num_threads())
+        } else {
+            usize::MAX
+        };
         let lengths: Vec<usize> = pass.iter().map(|&index| sequences[index].len()).collect();
         let groups = groups(&lengths, limit);
         laps.lap(Stage::Pack);

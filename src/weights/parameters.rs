@@ -137,12 +137,23 @@ impl TensorFile {
         }
         let (start, end) = info.data_offsets;
         let bytes = &self.bytes[self.data_start + start..self.data_start + end];
-        match info.dtype {
+        let values = match info.dtype {
             Dtype::F32 => Ok(widen(bytes, f32::from_le_bytes)),
             Dtype::F16 => Ok(widen(bytes, |b| half::f16::from_le_bytes(b).to_f32())),
             Dtype::BF16 => Ok(widen(bytes, |b| half::bf16::from_le_bytes(b).to_f32())),
             other => Err(format!("tensor {name} is stored as {other:?}; f32, f16 and bf16 are read")),
-        }
+        };
+        #[cfg(unix)]
+        // SAFETY: the mapping is read-only and of a file: pages given back are read again from the file. Kept, they
+        // would count twice, here and in the values just made.
+        let _ = unsafe {
+            self.bytes.unchecked_advise_range(
+                memmap2::UncheckedAdvice::DontNeed,
+                self.data_start + start,
+                end - start,
+            )
+        };
+        values
     }
 }
 

@@ -214,4 +214,47 @@ mod tests {
             assert!(row[length..].iter().all(|v| *v == 0.0));
         }
     }
+
+    /// A block with tiles of `ROWS` rows, whatever the machine would choose.
+    struct Rows<'a, const ROWS: usize>(BlockAttention<'a>);
+
+    impl<const ROWS: usize> WithSimd for Rows<'_, ROWS> {
+        type Output = ();
+
+        #[inline(always)]
+        fn with_simd<S: Simd>(self, simd: S) {
+            self.0.tiles::<S, ROWS>(simd);
+        }
+    }
+
+    #[test]
+    fn the_tiles_of_other_machines_give_the_same_attention() {
+        let (heads, width) = (2, 20);
+        let hidden = heads * width;
+        for length in 1..40 {
+            let qkv: Vec<f32> =
+                (0..length * 3 * hidden).map(|i| ((i * 37) % 23) as f32 / 7.0 - 1.5).collect();
+            let with = |run: &dyn Fn(BlockAttention)| {
+                let slab = |column| Slab { values: &qkv, stride: 3 * hidden, column };
+                let (mut out, mut scratch) = (vec![f32::NAN; length * hidden], Scratch::default());
+                run(BlockAttention {
+                    queries: slab(0),
+                    keys: slab(hidden),
+                    values: slab(2 * hidden),
+                    length,
+                    heads,
+                    width,
+                    out: &mut out,
+                    scratch: &mut scratch,
+                });
+                out
+            };
+            let ours = with(&|block| block.run());
+            // AVX-512's: 16 lanes and 32 registers.
+            let wide = with(&|block| pulp::Scalar512b.vectorize(Rows::<MANY_REGISTERS>(block)));
+            for (a, b) in ours.iter().zip(&wide) {
+                assert!((a - b).abs() < 1e-5, "length {length}: {a} {b}");
+            }
+        }
+    }
 }

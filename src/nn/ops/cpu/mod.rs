@@ -6,6 +6,7 @@
 //!
 //! Vector code here is written in plain loops: a closure does not inherit its function's instruction set, and an
 //! instruction within one may become a call.
+#![allow(clippy::needless_range_loop)] // for the same reason: an index walks several arrays of vectors at once
 
 pub(super) mod attention;
 pub(super) mod delta;
@@ -45,7 +46,7 @@ pub(super) fn row_blocks(rows: usize, unit: usize, most: usize) -> Vec<usize> {
 }
 
 /// Cuts `slice` into consecutive parts of these lengths.
-pub(super) fn split<'a, T>(mut slice: &'a mut [T], lengths: impl Iterator<Item = usize>) -> Vec<&'a mut [T]> {
+pub(super) fn split<T>(mut slice: &mut [T], lengths: impl Iterator<Item = usize>) -> Vec<&mut [T]> {
     let mut parts = Vec::new();
     for length in lengths {
         let (part, rest) = slice.split_at_mut(length);

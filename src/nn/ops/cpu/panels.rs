@@ -24,8 +24,13 @@ pub(in crate::nn::ops) struct Panels {
 impl Panels {
     /// Lays out `weight`, `[columns, depth]`, row-major.
     pub(in crate::nn::ops) fn new(weight: &[f32], columns: usize, depth: usize) -> Self {
+        Self::shaped(weight, columns, depth, Arch::new().dispatch(TileShape))
+    }
+
+    /// As [`Panels::new`], for tiles of another shape than this machine's.
+    pub(super) fn shaped(weight: &[f32], columns: usize, depth: usize, shape: (usize, usize)) -> Self {
         const LINE: usize = 64;
-        let (width, tile_rows) = Arch::new().dispatch(TileShape);
+        let (width, tile_rows) = shape;
         let count = columns.div_ceil(width);
         let size = count * width * depth;
         let mut values = vec![0f32; size + LINE / size_of::<f32>()];

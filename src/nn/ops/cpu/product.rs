@@ -156,3 +156,63 @@ fn normalise<S: Simd>(simd: S, row: &mut [f32], norm: Norm) {
         *v = *v * inverse * scale + shift;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::panels::TileShape;
+    use super::*;
+
+    /// A block with tiles of `ROWS` rows, whatever the machine would choose.
+    struct Rows<'a, const ROWS: usize>(BlockProduct<'a>);
+
+    impl<const ROWS: usize> WithSimd for Rows<'_, ROWS> {
+        type Output = ();
+
+        #[inline(always)]
+        fn with_simd<S: Simd>(self, simd: S) {
+            self.0.tiles::<S, ROWS>(simd);
+        }
+    }
+
+    fn check(rows: usize, columns: usize, depth: usize, shape: (usize, usize), run: impl Fn(BlockProduct)) {
+        let value = |i: usize| ((i * 37) % 19) as f32 / 9.0 - 1.0;
+        let x: Vec<f32> = (0..rows * depth).map(value).collect();
+        let w: Vec<f32> = (0..columns * depth).map(|i| value(i + 5)).collect();
+        let bias: Vec<f32> = (0..columns).map(value).collect();
+        let weight = Panels::shaped(&w, columns, depth, shape);
+        let mut out = vec![f32::NAN; rows * columns];
+        let scratch = &mut Vec::new();
+        let finish = RowFinish::Bias;
+        run(BlockProduct { x: &x, weight: &weight, bias: &bias, finish, out: &mut out, scratch });
+        for (i, found) in out.iter().enumerate() {
+            let (row, column) = (i / columns, i % columns);
+            let terms = x[row * depth..][..depth].iter().zip(&w[column * depth..][..depth]);
+            let sum: f64 = terms.map(|(a, b)| f64::from(*a) * f64::from(*b)).sum();
+            let expected = sum + f64::from(bias[column]);
+            assert!((f64::from(*found) - expected).abs() < 1e-3, "{rows} x {depth} x {columns}, value {i}");
+        }
+    }
+
+    #[test]
+    fn the_tiles_of_other_machines_are_right_as_well() {
+        let ours = Arch::new().dispatch(TileShape);
+        for rows in 1..30 {
+            for columns in [1, 15, 16, 17, 40] {
+                for depth in [1, 6, 385] {
+                    check(rows, columns, depth, ours, |block| {
+                        Arch::new().dispatch(Rows::<MANY_REGISTERS>(block))
+                    });
+                    check(rows, columns, depth, ours, |block| {
+                        Arch::new().dispatch(Rows::<FEW_REGISTERS>(block))
+                    });
+                    // AVX-512's: 16 lanes and 32 registers.
+                    let wide = pulp::Scalar512b;
+                    let (width, _) = wide.vectorize(TileShape);
+                    check(rows, columns, depth, (width, MANY_REGISTERS), |block| {
+                        wide.vectorize(Rows::<MANY_REGISTERS>(block));
+                    });
+                }
+            }
+        }
+    }
+}

@@ -76,14 +76,13 @@ unsafe fn add_depth<S: Simd, const ROWS: usize>(
 #[inline(always)]
 pub(super) fn prefetch(values: &[f32], part: usize, parts: usize) {
     const LINE: usize = 64 / size_of::<f32>();
-    let lines = values.len().div_ceil(LINE);
-    let part = &values[(lines * part / parts * LINE).min(values.len())
-        ..(lines * (part + 1) / parts * LINE).min(values.len())];
-    for line in part.chunks(LINE) {
+    let lines = values.len() / LINE;
+    for line in lines * part / parts..lines * (part + 1) / parts {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: a prefetch reads nothing; the address is that of a live slice besides.
+        // SAFETY: the address is within `values`, and a prefetch only hints at it.
         unsafe {
-            core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T1 }>(line.as_ptr().cast());
+            use core::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+            _mm_prefetch::<_MM_HINT_T1>(values[line * LINE..].as_ptr().cast());
         }
         #[cfg(not(target_arch = "x86_64"))]
         let _ = line;

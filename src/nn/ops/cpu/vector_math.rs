@@ -18,7 +18,7 @@ const ERF_LIMIT: f32 = 5.4;
 /// fit reweighted towards the smallest greatest error, which is 1.1e-8 before rounding to f32.
 const ERF_P: [f32; 6] =
     [0.797_884_46, 0.066_744_56, 0.009_301_709, 0.000_328_644_53, 1.272_005_5e-5, 4.677_344_4e-8];
-const ERF_Q: [f32; 6] = [1.0, 0.250_317_99, 0.028_378_718, 0.001_858_984_7, 7.240_038e-5, 1.216_591_2e-6];
+const ERF_Q: [f32; 6] = [1.0, 0.250_318, 0.028_378_718, 0.001_858_984_7, 7.240_038e-5, 1.216_591_2e-6];
 
 /// The exact GELU, x/2 (1 + erf(x / sqrt 2)), within 2.5e-7 (1 + |x|).
 #[inline(always)]
