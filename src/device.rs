@@ -92,6 +92,79 @@ pub fn cuda_missing_from_build() -> Option<&'static str> {
     if cfg!(feature = "cuda") { None } else { Some("this build is without the `cuda` feature") }
 }
 
+/// What `doctor` says about GPUs.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct GpuReport {
+    /// Name and value, a line each.
+    pub facts: Vec<(&'static str, String)>,
+    /// Why no GPU can be used, and what to do about it.
+    pub problem: Option<String>,
+}
+
+/// One comparison of a GPU kernel with its CPU twin.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SelfCheck {
+    pub passed: bool,
+    /// What was compared, and how far apart it was.
+    pub line: String,
+}
+
+/// Looks for a GPU and says what is there, and what is missing.
+#[cfg(feature = "cuda")]
+pub fn gpu_report() -> GpuReport {
+    use crate::pursuit::cuda::{Gpu, NEEDED_CAPABILITY, NEEDED_DRIVER, PTX_TARGET};
+    let (major, minor) = NEEDED_CAPABILITY;
+    let needed = format!(
+        "kernels for {PTX_TARGET}; needed: driver for CUDA {}.{}, compute capability {major}.{minor}",
+        NEEDED_DRIVER / 1000,
+        NEEDED_DRIVER % 1000 / 10
+    );
+    let mut facts = vec![("cuda", needed)];
+    let problem = match Gpu::open(0) {
+        Ok(gpu) => {
+            let card = gpu.description();
+            let ((major, minor), (driver, point)) = (card.capability, card.driver);
+            let memory = card.memory as f64 / f64::from(1 << 30);
+            facts.push((
+                "card",
+                format!("{}, {memory:.1} GiB, compute capability {major}.{minor}", card.name),
+            ));
+            facts.push(("driver", format!("CUDA {driver}.{point}")));
+            None
+        }
+        Err(error) => Some(error.to_string()),
+    };
+    GpuReport { facts, problem }
+}
+
+/// Looks for a GPU and says what is there, and what is missing.
+#[cfg(not(feature = "cuda"))]
+pub fn gpu_report() -> GpuReport {
+    let missing = cuda_missing_from_build().unwrap_or_default();
+    GpuReport { facts: Vec::new(), problem: Some(format!("{missing}; build with --features cuda")) }
+}
+
+/// Runs every GPU kernel against its CPU twin.
+///
+/// # Errors
+/// The GPU cannot be opened, or fails.
+pub fn self_test() -> Result<Vec<SelfCheck>> {
+    #[cfg(feature = "cuda")]
+    return Ok(crate::pursuit::cuda::Gpu::open(0)?
+        .self_test()?
+        .into_iter()
+        .map(|check| SelfCheck {
+            passed: check.passed(),
+            line: format!(
+                "{}: {} of {} orders agree, largest difference of a score {:.1e}",
+                check.name, check.agreeing, check.pools, check.worst
+            ),
+        })
+        .collect());
+    #[cfg(not(feature = "cuda"))]
+    Err(Error::Device(gpu_report().problem.unwrap_or_default()))
+}
+
 #[cfg(feature = "neural")]
 pub use placement::{Placement, candle_fault, place};
 

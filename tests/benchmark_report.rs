@@ -182,6 +182,7 @@ fn a_fault_ends_the_measurement_and_becomes_a_row() {
 fn the_terminal_table_is_exact() {
     let expected = "\
 model       device  dtype  weights  batch  passes  real tokens  padded  mean ms  median ms  P95 ms  by mean  by median [95 %]
+==============================================================================================================================
 mempursuit  cpu     f32    -            -       -            -       -    2.000      2.000   2.000    1.00x             1.00x
 bge-base    cpu     f32    random     128       2        4,936       0    115.0      115.0   128.5    57.5x             57.5x
 
@@ -199,7 +200,10 @@ Cut to the length limit: bge-base: 4 pairs lost 28 tokens.
 fn the_markdown_table_has_the_same_cells() {
     let text = Markdown.export(&results()).unwrap();
     let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines[1], "| --- | --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
+    assert_eq!(
+        lines[1],
+        "| --- | --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
+    );
     assert_eq!(
         lines[3],
         "| bge-base | cpu | f32 | random | 128 | 2 | 4,936 | 0 | 115.0 | 115.0 | 128.5 | 57.5x | 57.5x |"
@@ -232,7 +236,9 @@ fn the_json_keeps_every_time_and_follows_the_interface() {
     assert_eq!(json["rows"][0]["speedup_median"], 1.0);
     assert_eq!(json["environment"]["build"]["commit"], "0123456789ab");
     assert_eq!(json["workload"]["tokens"]["p50"], 60.0);
-    for key in ["model", "engine", "device", "dtype", "batch", "passes", "real_tokens", "padded_tokens", "truncated"] {
+    for key in
+        ["model", "engine", "device", "dtype", "batch", "passes", "real_tokens", "padded_tokens", "truncated"]
+    {
         assert!(row.get(key).is_some(), "{key}");
     }
 }

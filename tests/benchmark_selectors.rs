@@ -33,9 +33,14 @@ fn mempursuit_stands_beside_every_policy() {
         assert_eq!((&row["kind"], &row["status"]), (&"selector".into(), &"ok".into()));
     }
     let workload = &json["workload"];
-    assert_eq!((&workload["questions"], &workload["candidates"], &workload["top_k"]), (&12.into(), &40.into(), &20.into()));
+    assert_eq!(
+        (&workload["questions"], &workload["candidates"], &workload["top_k"]),
+        (&12.into(), &40.into(), &20.into())
+    );
     assert_eq!(workload["dimension"], 1536);
-    for part in ["model", "mempursuit", "mmr", "1.00x", "Environment: ", "Workload: generated pools", "Clock: "] {
+    for part in
+        ["model", "mempursuit", "mmr", "1.00x", "Environment: ", "Workload: generated pools", "Clock: "]
+    {
         assert!(run.stdout.contains(part), "{part:?} is not in {}", run.stdout);
     }
     assert!(!run.stdout.contains("Random weights"), "{}", run.stdout);

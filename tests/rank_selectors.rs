@@ -42,7 +42,8 @@ fn a_line_has_the_form_of_the_interface() {
     assert_eq!(line["id"], "q17");
     let first = &line["results"][0];
     assert_eq!((&first["rank"], &first["index"], &first["id"]), (&json!(1), &json!(0), &json!("m0")));
-    let weights: f64 = line["results"].as_array().unwrap().iter().map(|r| r["weight"].as_f64().unwrap()).sum();
+    let weights: f64 =
+        line["results"].as_array().unwrap().iter().map(|r| r["weight"].as_f64().unwrap()).sum();
     assert!((weights - 1.0).abs() < 1e-12);
     let trace = line["trace"].as_array().unwrap();
     assert_eq!(trace.len(), 2);
@@ -86,8 +87,7 @@ fn a_budget_above_the_pool_gives_the_pool() {
 #[test]
 fn candidates_cuts_the_pool_and_questions_the_file() {
     let input = pool("a") + &pool("b") + &pool("c");
-    let run =
-        rank(&["--model", "original", "--candidates", "2", "--questions", "2"], &input).exits(0);
+    let run = rank(&["--model", "original", "--candidates", "2", "--questions", "2"], &input).exits(0);
     assert_eq!(run.lines().iter().map(|line| indices(line)).collect::<Vec<_>>(), [[0, 1], [0, 1]]);
 }
 
@@ -122,10 +122,7 @@ fn sorting_by_time_keeps_the_selection_step() {
         .iter()
         .map(|entry| (entry["id"].clone(), entry["rank"].clone()))
         .collect();
-    assert_eq!(
-        listed,
-        [(json!("old"), json!(3)), (json!("new"), json!(1)), (json!("undated"), json!(2))]
-    );
+    assert_eq!(listed, [(json!("old"), json!(3)), (json!("new"), json!(1)), (json!("undated"), json!(2))]);
 }
 
 #[test]
@@ -163,13 +160,25 @@ fn bad_lines() -> Vec<(&'static str, String, Vec<&'static str>)> {
     vec![
         ("unreadable JSON", "{\"id\": \"bad\", ".into(), vec!["line 2"]),
         ("no candidates", json!({"id": "bad", "query": "x"}).to_string(), vec!["bad", "candidates"]),
-        ("zero vector", candidates(json!({"id": "b", "embedding": [0.0, 0.0]})), vec!["bad", "\"b\"", "zero"]),
+        (
+            "zero vector",
+            candidates(json!({"id": "b", "embedding": [0.0, 0.0]})),
+            vec!["bad", "\"b\"", "zero"],
+        ),
         ("dimension", candidates(json!({"id": "b", "embedding": [1.0]})), vec!["bad", "\"b\"", "1", "2"]),
-        ("NaN", candidates(json!({"id": "b", "embedding": "X"})).replace("\"X\"", "[NaN, 1]"), vec!["line 2", "NaN"]),
+        (
+            "NaN",
+            candidates(json!({"id": "b", "embedding": "X"})).replace("\"X\"", "[NaN, 1]"),
+            vec!["line 2", "NaN"],
+        ),
         ("null number", candidates(json!({"id": "b", "embedding": [null, 1.0]})), vec!["bad", "\"b\""]),
         ("overflow", candidates(json!({"id": "b", "embedding": [1e39, 1.0]})), vec!["bad", "\"b\""]),
         ("twice", candidates(json!({"id": "a", "embedding": [0.0, 1.0]})), vec!["bad", "\"a\""]),
-        ("missing embedding", candidates(json!({"id": "b", "text": "words"})), vec!["bad", "\"b\"", "embedding"]),
+        (
+            "missing embedding",
+            candidates(json!({"id": "b", "text": "words"})),
+            vec!["bad", "\"b\"", "embedding"],
+        ),
         ("row without store", candidates(json!({"id": "b", "row": 3})), vec!["bad", "\"b\""]),
         (
             "no query vector",
@@ -194,7 +203,8 @@ fn a_bad_pool_stops_the_run_after_whole_lines() {
 #[test]
 fn keep_going_answers_every_pool_and_says_which_failed() {
     for (what, line, _) in bad_lines() {
-        let run = rank(&["--model", "mempursuit", "--keep-going"], &(pool("good") + &line + "\n" + &pool("after")));
+        let run =
+            rank(&["--model", "mempursuit", "--keep-going"], &(pool("good") + &line + "\n" + &pool("after")));
         assert_eq!(run.code, 3, "{what}: {}", run.stderr);
         let lines = run.lines();
         assert_eq!(lines.len(), 3, "{what}");
@@ -207,10 +217,14 @@ fn keep_going_answers_every_pool_and_says_which_failed() {
 
 #[test]
 fn missing_and_unwritable_files_are_named() {
-    rank(&["--model", "cosine", "--input", "no/such/pools.jsonl"], "").exits(1).says(&["no/such/pools.jsonl"]);
+    rank(&["--model", "cosine", "--input", "no/such/pools.jsonl"], "")
+        .exits(1)
+        .says(&["no/such/pools.jsonl"]);
     let file = tempfile::NamedTempFile::new().unwrap();
     let path = file.path().to_str().unwrap();
-    rank(&["--model", "cosine", "--input", path, "--output", "no/such/out.jsonl"], "").exits(1).says(&["no/such"]);
+    rank(&["--model", "cosine", "--input", path, "--output", "no/such/out.jsonl"], "")
+        .exits(1)
+        .says(&["no/such"]);
     rank(&["--model", "./no-such-folder", "--input", path], "").exits(1).says(&["no-such-folder"]);
 }
 
@@ -288,8 +302,12 @@ fn all_locomo_orders_are_the_float64_ones() {
         return;
     };
     let orders: Value = serde_json::from_slice(&std::fs::read(orders).unwrap()).unwrap();
-    let expected: Vec<Vec<u64>> =
-        orders["rows"].as_array().unwrap().iter().map(|row| serde_json::from_value(row[1].clone()).unwrap()).collect();
+    let expected: Vec<Vec<u64>> = orders["rows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| serde_json::from_value(row[1].clone()).unwrap())
+        .collect();
     for k in [10, 20] {
         let mut command = program();
         command.args(["rank", "--model", "mempursuit", "--top-k", &k.to_string(), "--input"]).arg(&pools);

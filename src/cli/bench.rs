@@ -27,8 +27,8 @@ const DEMO: Questions = Questions::Fit { time: Duration::from_secs(100), least: 
 
 #[derive(Debug, Args)]
 pub struct Flags {
-    /// Policies, separated by commas: mempursuit, mmr, cosine, original, bge-base, bge-large, bge-v2-m3, a
-    /// model folder, or a hub id org/name[@revision] [default: bge-base with random weights]
+    /// Policies, separated by commas: mempursuit, mmr, cosine, hybrid, original, bge-base, bge-large, bge-v2-m3,
+    /// qwen3.5-0.8b, qwen3.5-2b, qwen3.5-4b, a model folder, or a hub id org/name[@revision] [default: bge-base with random weights]
     #[arg(long, value_name = "NAME[,NAME...]", value_delimiter = ',')]
     model: Vec<String>,
     /// Pools: a JSON Lines file (also .gz, .zst), - for standard input, or locomo:PATH [default: generated]
@@ -189,7 +189,9 @@ fn cells(
             }
         }
     }
-    let Some(base) = base else { return Err(failure.unwrap_or_else(|| Error::Usage("no policy to measure".into()))) };
+    let Some(base) = base else {
+        return Err(failure.unwrap_or_else(|| Error::Usage("no policy to measure".into())));
+    };
     rows.insert(0, Row::new(reference.name(), reference.describe(), &base, None));
     Ok((rows, failure, tokens))
 }

@@ -18,10 +18,10 @@ use crate::report::{Csv, Exporter, Json};
 pub struct SelectorFlags {
     /// MMR's balance X in [0, 1]: each step picks the largest X·cos(q, m) - (1 - X)·max cos(picked, m);
     /// the first pick is the most relevant
-    #[arg(long, value_name = "X", default_value_t = 0.5, value_parser = unit_interval)]
+    #[arg(long, value_name = "X", default_value_t = 0.5, value_parser = unit_interval, allow_negative_numbers = true)]
     pub mmr_relevance: f64,
     /// Ridge λ of the refit
-    #[arg(long, value_name = "X", default_value_t = 1e-10, value_parser = not_negative)]
+    #[arg(long, value_name = "X", default_value_t = 1e-10, value_parser = not_negative, allow_negative_numbers = true)]
     pub ridge: f64,
     /// Take vectors as they are instead of scaling them to unit length
     #[arg(long)]
@@ -30,7 +30,7 @@ pub struct SelectorFlags {
     #[arg(long)]
     pub adaptive: bool,
     /// Relative reduction τ below which a step counts as idle
-    #[arg(long, value_name = "X", default_value_t = 1e-5, value_parser = not_negative)]
+    #[arg(long, value_name = "X", default_value_t = 1e-5, value_parser = not_negative, allow_negative_numbers = true)]
     pub tolerance: f64,
     /// Idle steps in a row that end an adaptive run
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = positive)]
@@ -44,9 +44,8 @@ impl SelectorFlags {
         settings.pursuit.ridge = self.ridge;
         settings.pursuit.normalize =
             if self.no_normalize { pursuit::Normalize::No } else { pursuit::Normalize::Yes };
-        settings.pursuit.stop = self
-            .adaptive
-            .then_some(pursuit::Stop { tolerance: self.tolerance, patience: self.patience });
+        settings.pursuit.stop =
+            self.adaptive.then_some(pursuit::Stop { tolerance: self.tolerance, patience: self.patience });
     }
 }
 
@@ -74,6 +73,12 @@ pub struct RerankerFlags {
     /// What is cut where a pair is too long: the passage alone, or the longer text first
     #[arg(long, value_enum, default_value_t = Truncation::Passage)]
     pub truncation: Truncation,
+    /// The instruction in an LLM scorer's prompt [default: as `models show NAME` prints it]
+    #[arg(long, value_name = "TEXT")]
+    pub instruct: Option<String>,
+    /// LLM scorers: run what all prompts of a pool begin with once, or with every prompt
+    #[arg(long, value_enum, default_value_t = SharePrefix::On)]
+    pub share_prefix: SharePrefix,
     /// A tokenizer.json to use with random weights instead of the stand-in
     #[arg(long, value_name = "FILE")]
     pub tokenizer: Option<PathBuf>,
@@ -101,6 +106,13 @@ pub enum Engine {
 pub enum Kernels {
     Fused,
     Stock,
+}
+
+/// `--share-prefix`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SharePrefix {
+    On,
+    Off,
 }
 
 /// `--truncation`
@@ -200,12 +212,13 @@ impl RerankerFlags {
     pub fn apply(&self, settings: &mut Settings, machine: &MachineFlags, seed: u64) -> Result<(), Error> {
         settings.batch = self.batch;
         let (device, dtype): (DeviceChoice, DtypeChoice) = (machine.device.parse()?, machine.dtype.parse()?);
+        settings.device = device;
         #[cfg(feature = "neural")]
         {
             settings.reranker = self.options(device, dtype, seed);
         }
         #[cfg(not(feature = "neural"))]
-        let _ = (device, dtype, seed);
+        let _ = (dtype, seed);
         Ok(())
     }
 
@@ -235,6 +248,11 @@ impl RerankerFlags {
                 Truncation::LongestFirst => rerank::Truncation::LongestFirst,
             },
             seed,
+            instruct: self.instruct.clone(),
+            share_prefix: match self.share_prefix {
+                SharePrefix::On => rerank::SharePrefix::On,
+                SharePrefix::Off => rerank::SharePrefix::Off,
+            },
             tokenizer: self.tokenizer.clone(),
             hub,
             ..rerank::OpenOptions::default()

@@ -57,7 +57,8 @@ pub fn run(flags: Flags) -> Result<()> {
         let mut bar = progress::Cell::new(&format!("P = {candidates}"));
         for &top_k in &flags.top_k {
             let rules = Rules { top_k, warmup: flags.warmup, questions: Questions::Fixed(flags.questions) };
-            let (times, _) = measure(&clock, mempursuit.as_ref(), None, &pools, &rules, &mut |step| bar.show(step))?;
+            let (times, _) =
+                measure(&clock, mempursuit.as_ref(), None, &pools, &rules, &mut |step| bar.show(step))?;
             rows.push(Row::new(mempursuit.name(), mempursuit.describe(), &times, None));
         }
     }
@@ -84,7 +85,8 @@ fn workload(flags: &Flags, candidates: usize) -> Result<(Vec<Pool>, String)> {
         let source = format!("generated pools, seed {}", flags.seed);
         return Ok((generator.pools().take(flags.questions).collect(), source));
     };
-    let large = input::open(input)?.filter(|pool| pool.as_ref().map_or(true, |pool| pool.len() >= candidates));
+    let large =
+        input::open(input)?.filter(|pool| pool.as_ref().map_or(true, |pool| pool.len() >= candidates));
     let mut pools = large.take(flags.questions).collect::<Result<Vec<Pool>>>()?;
     if pools.is_empty() {
         let message = format!("has no pool of {candidates} candidates; name smaller sizes with --candidates");

@@ -21,9 +21,9 @@ pub fn open(input: &str) -> Result<Pools> {
 pub fn open_or_stdin(input: Option<&str>) -> Result<Pools> {
     match input {
         Some(input) => open(input),
-        None if std::io::stdin().is_terminal() => Err(Error::Usage(
-            "no pools: give --input FILE, or pipe a pool file into standard input".into(),
-        )),
+        None if std::io::stdin().is_terminal() => {
+            Err(Error::Usage("no pools: give --input FILE, or pipe a pool file into standard input".into()))
+        }
         None => open("-"),
     }
 }

@@ -2,6 +2,8 @@
 //! outside this folder knows clap.
 
 mod bench;
+mod compare;
+mod doctor;
 mod flags;
 mod grid;
 mod input;
@@ -38,6 +40,10 @@ enum Command {
     /// List known models, show one, or fetch its files
     #[cfg(feature = "neural")]
     Models(models::Flags),
+    /// The CPU selector against the GPU selector
+    Compare(compare::Flags),
+    /// What this machine and this build can do
+    Doctor(doctor::Flags),
     /// MemPursuit's latency over pool sizes and budgets, the paper's Table 14 beside it
     Grid(grid::Flags),
 }
@@ -86,6 +92,8 @@ fn run(cli: Cli) -> Result<()> {
         Some(Command::Rank(flags)) => rank::run(flags),
         #[cfg(feature = "neural")]
         Some(Command::Models(flags)) => models::run(flags),
+        Some(Command::Compare(flags)) => compare::run(flags),
+        Some(Command::Doctor(flags)) => doctor::run(flags),
         Some(Command::Grid(flags)) => grid::run(flags),
     }
 }

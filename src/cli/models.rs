@@ -91,8 +91,12 @@ fn show(card: &Card) -> String {
     );
     if let Some(prompt) = &card.prompt {
         text += &format!(
-            "\nPrompt (default instruct: {})\n{}{}{}\n",
-            prompt.instruct, prompt.prefix, prompt.body, prompt.suffix
+            "\nPrompt (hash {} with the default instruct: {})\n{}{}{}\n",
+            prompt.hash(&prompt.instruct),
+            prompt.instruct,
+            prompt.prefix,
+            prompt.body,
+            prompt.suffix
         );
     }
     text

@@ -19,7 +19,7 @@ use crate::report::ranking;
 /// Order pools from a file: one JSON object a pool, in input order
 #[derive(Debug, Args)]
 pub struct Flags {
-    /// The policy: mempursuit, mmr, cosine, original, a known reranker, a model folder, or a hub id
+    /// The policy: mempursuit, mmr, cosine, hybrid, original, a known reranker, a model folder, or a hub id
     #[arg(long, value_name = "NAME")]
     model: String,
     /// Pools: a JSON Lines file (also .gz, .zst), - for standard input, or locomo:PATH
@@ -52,7 +52,7 @@ pub struct Flags {
     /// List the selected candidates by selection or by their time stamps
     #[arg(long, value_enum, default_value_t = Sort::Score)]
     sort: Sort,
-    /// Memory for similarities between a store's memories, kept from pool to pool, MB
+    /// MemPursuit: memory for similarities between a store's memories, kept from pool to pool, MB a store
     #[arg(long, value_name = "N", default_value_t = 256)]
     cache_mb: usize,
     /// Seed of random weights
@@ -101,7 +101,8 @@ impl Shard {
 pub fn run(flags: Flags) -> Result<()> {
     let choice = policy::resolve(&flags.model)?;
     super::use_threads(flags.machine.threads)?;
-    let mut settings = Settings { cache_bytes: flags.cache_mb.saturating_mul(1 << 20), ..Settings::default() };
+    let mut settings =
+        Settings { cache_bytes: flags.cache_mb.saturating_mul(1 << 20), ..Settings::default() };
     flags.selector.apply(&mut settings);
     flags.reranker.apply(&mut settings, &flags.machine, flags.seed)?;
     settings.pursuit.trace = flags.trace;
@@ -121,7 +122,11 @@ pub fn run(flags: Flags) -> Result<()> {
 }
 
 /// The pools of this run: the shard's, cut as asked, without those that an earlier run has ordered.
-fn selected(pools: input::Pools, flags: &Flags, done: usize) -> impl Iterator<Item = Result<Pool>> + Send + use<> {
+fn selected(
+    pools: input::Pools,
+    flags: &Flags,
+    done: usize,
+) -> impl Iterator<Item = Result<Pool>> + Send + use<> {
     let (shard, candidates) = (flags.shard, flags.candidates);
     pools
         .take(flags.questions.unwrap_or(usize::MAX))
@@ -180,7 +185,10 @@ fn answers(policy: &dyn Policy, chunk: Vec<Result<Pool>>, top_k: usize) -> Vec<R
         chunk.into_iter().map(|pool| pool.map(|pool| good.push(pool)).err()).collect();
     let selections = policy.select_many(&good, top_k);
     let mut answered = good.into_iter().zip(selections).map(|(pool, selection)| Ok((pool, selection?)));
-    faults.into_iter().filter_map(|fault| fault.map_or_else(|| answered.next(), |error| Some(Err(error)))).collect()
+    faults
+        .into_iter()
+        .filter_map(|fault| fault.map_or_else(|| answered.next(), |error| Some(Err(error))))
+        .collect()
 }
 
 /// Opens the output of an interrupted run behind its last whole line, and counts the lines before.
@@ -202,7 +210,10 @@ fn resume(path: &Path) -> Result<(Output, usize)> {
         lines += 1;
         end += length as u64;
     }
-    file.set_len(end).and_then(|()| file.seek(SeekFrom::Start(end))).and_then(|_| file.flush()).map_err(cannot)?;
+    file.set_len(end)
+        .and_then(|()| file.seek(SeekFrom::Start(end)))
+        .and_then(|_| file.flush())
+        .map_err(cannot)?;
     if lines > 0 {
         progress::say(&format!("{}: going on behind {lines} ordered pools", path.display()));
     }

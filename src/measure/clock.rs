@@ -129,9 +129,6 @@ mod tests {
             watch.lap(name);
         }
         let stages: Vec<_> = watch.finish().iter().collect();
-        assert_eq!(
-            stages,
-            [("tokenize", Duration::from_millis(3)), ("forward", Duration::from_millis(12))]
-        );
+        assert_eq!(stages, [("tokenize", Duration::from_millis(3)), ("forward", Duration::from_millis(12))]);
     }
 }

@@ -54,7 +54,11 @@ impl Build {
     /// This build.
     pub fn this() -> Self {
         let mut features = Vec::new();
-        for (name, on) in [("neural", cfg!(feature = "neural")), ("cuda", cfg!(feature = "cuda"))] {
+        for (name, on) in [
+            ("neural", cfg!(feature = "neural")),
+            ("cuda", cfg!(feature = "cuda")),
+            ("emulator", cfg!(feature = "emulator")),
+        ] {
             if on {
                 features.push(name.to_string());
             }
@@ -70,7 +74,8 @@ impl Build {
 
 fn cpu_model() -> Option<String> {
     if cfg!(target_os = "macos") {
-        let out = std::process::Command::new("sysctl").args(["-n", "machdep.cpu.brand_string"]).output().ok()?;
+        let out =
+            std::process::Command::new("sysctl").args(["-n", "machdep.cpu.brand_string"]).output().ok()?;
         return Some(String::from_utf8_lossy(&out.stdout).trim().to_string()).filter(|name| !name.is_empty());
     }
     let info = std::fs::read_to_string("/proc/cpuinfo").ok()?;

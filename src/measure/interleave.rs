@@ -22,6 +22,8 @@ pub struct Times {
     pub passes: usize,
     /// Sums over the pools.
     pub real_tokens: usize,
+    pub prefix_tokens: usize,
+    pub naive_tokens: usize,
     pub padded_tokens: usize,
     pub truncated: usize,
     pub truncated_tokens: usize,
@@ -37,6 +39,8 @@ impl Times {
         self.stages.merge(&selection.stages);
         self.passes = self.passes.max(selection.work.passes);
         self.real_tokens += selection.work.real_tokens;
+        self.prefix_tokens += selection.work.prefix_tokens;
+        self.naive_tokens += selection.work.naive_tokens;
         self.padded_tokens += selection.work.padded_tokens;
         self.truncated += selection.work.truncated;
         self.truncated_tokens += selection.work.truncated_tokens;

@@ -126,7 +126,11 @@ fn one(
     match measure(clock, reference, other, pools, &rules, &mut |step| tell(Event::Progress(step))) {
         Ok((base, _)) if other.is_none() => Row::new(policy.name(), policy.describe(), &base, None),
         Ok((base, times)) => Row::new(policy.name(), policy.describe(), &times, Some(&base.milliseconds)),
-        Err(error) => Row { candidates: cell.candidates, top_k: cell.top_k, ..Row::failed(policy.name(), policy.describe(), &error) },
+        Err(error) => Row {
+            candidates: cell.candidates,
+            top_k: cell.top_k,
+            ..Row::failed(policy.name(), policy.describe(), &error)
+        },
     }
 }
 

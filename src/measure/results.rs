@@ -83,6 +83,12 @@ pub struct Row {
     pub passes: usize,
     /// Tokens run over all questions.
     pub real_tokens: usize,
+    /// Of those, tokens that all prompts of a pool begin with, run once a pool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefix_tokens: Option<usize>,
+    /// Tokens that a run without sharing would have needed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub naive_tokens: Option<usize>,
     /// Wasted slots over all questions.
     pub padded_tokens: usize,
     /// Pairs cut, and the tokens that they lost, over all questions.
@@ -117,9 +123,10 @@ impl Row {
         let base = reference.map_or(summary, Summary::of);
         let ratio = |figure: fn(&Summary) -> f64| Some(figure(summary.as_ref()?) / figure(base.as_ref()?));
         let questions = times.milliseconds.len().max(1) as f64;
-        let stages = times.stages.iter().map(|(name, time)| {
-            (name.to_string(), serde_json::json!(time.as_secs_f64() * 1e3 / questions))
-        });
+        let stages = times
+            .stages
+            .iter()
+            .map(|(name, time)| (name.to_string(), serde_json::json!(time.as_secs_f64() * 1e3 / questions)));
         Self {
             model: model.to_string(),
             description,
@@ -127,6 +134,8 @@ impl Row {
             top_k: times.top_k,
             passes: times.passes,
             real_tokens: times.real_tokens,
+            prefix_tokens: Some(times.prefix_tokens).filter(|&tokens| tokens > 0),
+            naive_tokens: Some(times.naive_tokens).filter(|&tokens| tokens > times.real_tokens),
             padded_tokens: times.padded_tokens,
             truncated: times.truncated,
             truncated_tokens: times.truncated_tokens,

@@ -28,6 +28,8 @@ impl Policy for Cosine {
     }
 
     fn select(&self, pool: &Pool, budget: usize) -> Result<Selection> {
-        vectors::select(pool, |query, rows, scratch| pursuit::cosine(query, rows, budget, self.normalize, scratch))
+        vectors::select(pool, |query, rows, scratch| {
+            pursuit::cosine(query, rows, budget, self.normalize, scratch)
+        })
     }
 }

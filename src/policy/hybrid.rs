@@ -55,7 +55,8 @@ impl Policy for Hybrid {
                 fused[index] += 1.0 / (RANK_OFFSET + rank as f64);
             }
         }
-        let picks = descending(&fused).into_iter().take(budget).map(|index| Pick::scored(index, fused[index]));
+        let picks =
+            descending(&fused).into_iter().take(budget).map(|index| Pick::scored(index, fused[index]));
         Ok(Selection { picks: picks.collect(), ..Selection::default() })
     }
 }
@@ -104,7 +105,9 @@ fn bm25(query: &str, texts: &[&str]) -> Vec<f64> {
 
 /// Lower-cased runs of `[a-z0-9]`.
 fn words(text: &str) -> impl Iterator<Item = String> + '_ {
-    text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|run| !run.is_empty()).map(str::to_ascii_lowercase)
+    text.split(|c: char| !c.is_ascii_alphanumeric())
+        .filter(|run| !run.is_empty())
+        .map(str::to_ascii_lowercase)
 }
 
 #[cfg(test)]

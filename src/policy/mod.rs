@@ -3,6 +3,7 @@
 //! | name | orders by | reads |
 //! |---|---|---|
 //! | `mempursuit` | greedy residual pursuit with a simplex refit | embeddings |
+//! | `mempursuit-cuda` | the same, on an NVIDIA GPU | embeddings |
 //! | `mmr` | relevance against redundancy | embeddings |
 //! | `cosine` | similarity to the query | embeddings |
 //! | `hybrid` | ranks by cosine and by BM25, fused (RRF) | embeddings, texts |
@@ -15,6 +16,8 @@
 mod cosine;
 mod hybrid;
 mod mempursuit;
+#[cfg(any(feature = "cuda", feature = "emulator"))]
+mod mempursuit_cuda;
 mod mmr;
 mod original;
 #[cfg(feature = "neural")]
@@ -25,11 +28,13 @@ mod vectors;
 pub use cosine::Cosine;
 pub use hybrid::Hybrid;
 pub use mempursuit::MemPursuit;
+#[cfg(any(feature = "cuda", feature = "emulator"))]
+pub use mempursuit_cuda::MemPursuitCuda;
 pub use mmr::Mmr;
 pub use original::Original;
 #[cfg(feature = "neural")]
 pub use reranker::Reranker;
-pub use table::{Choice, REFERENCE, SELECTORS, Settings, open, resolve};
+pub use table::{Choice, REFERENCE, SELECTORS, Settings, emulated, on_gpu, open, resolve};
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -153,6 +158,10 @@ pub struct Work {
     pub passes: usize,
     /// Tokens of the pairs, special tokens among them.
     pub real_tokens: usize,
+    /// Tokens that all prompts begin with, run once; 0 where nothing is shared.
+    pub prefix_tokens: usize,
+    /// Tokens of all pairs or prompts, each counted whole.
+    pub naive_tokens: usize,
     /// Slots that held no token.
     pub padded_tokens: usize,
     /// Pairs that did not fit and were cut.

@@ -19,7 +19,8 @@ impl Policy for Original {
 
     /// The score is the negated position, so that higher is better as everywhere else.
     fn select(&self, pool: &Pool, budget: usize) -> Result<Selection> {
-        let picks = (0..pool.len().min(budget)).map(|index| Pick::scored(index, 0.0 - index as f64)).collect();
+        let picks =
+            (0..pool.len().min(budget)).map(|index| Pick::scored(index, 0.0 - index as f64)).collect();
         Ok(Selection { picks, ..Selection::default() })
     }
 }

@@ -46,6 +46,8 @@ impl Reranker {
             work: Work {
                 passes: scores.passes,
                 real_tokens: scores.real_tokens,
+                prefix_tokens: scores.prefix_tokens,
+                naive_tokens: scores.naive_tokens,
                 padded_tokens: scores.padded_tokens,
                 truncated: scores.truncated,
                 truncated_tokens: scores.truncated_tokens,
@@ -143,7 +145,8 @@ mod tests {
 
     #[test]
     fn equal_logits_keep_their_input_order() {
-        let order: Vec<usize> = ranked(&[1.0, 3.0, 2.0, 3.0, -0.0, 0.0]).iter().map(|pick| pick.index).collect();
+        let order: Vec<usize> =
+            ranked(&[1.0, 3.0, 2.0, 3.0, -0.0, 0.0]).iter().map(|pick| pick.index).collect();
         assert_eq!(order, [1, 3, 2, 0, 4, 5]);
     }
 

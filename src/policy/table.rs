@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::{Cosine, Hybrid, MemPursuit, Mmr, Original, Policy};
+use crate::device::DeviceChoice;
 use crate::error::{Error, Result};
 use crate::pursuit;
 
@@ -20,6 +21,8 @@ pub struct Settings {
     pub cache_bytes: usize,
     /// Candidates in one forward pass.
     pub batch: usize,
+    /// Where `mempursuit-cuda` runs.
+    pub device: DeviceChoice,
     /// How rerankers are opened.
     #[cfg(feature = "neural")]
     pub reranker: crate::rerank::OpenOptions,
@@ -32,6 +35,7 @@ impl Default for Settings {
             mmr_relevance: 0.5,
             cache_bytes: 0,
             batch: 128,
+            device: DeviceChoice::Auto,
             #[cfg(feature = "neural")]
             reranker: crate::rerank::OpenOptions::default(),
         }
@@ -43,7 +47,7 @@ pub struct Selector {
     pub name: &'static str,
     /// One line for lists.
     pub about: &'static str,
-    open: fn(&Settings) -> Box<dyn Policy>,
+    open: fn(&Settings) -> Result<Box<dyn Policy>>,
 }
 
 /// All selectors.
@@ -51,25 +55,73 @@ pub const SELECTORS: &[Selector] = &[
     Selector {
         name: REFERENCE,
         about: "greedy residual pursuit with a simplex refit",
-        open: |settings| Box::new(MemPursuit::new(settings.pursuit)),
+        open: |settings| Ok(Box::new(MemPursuit::new(settings.pursuit, settings.cache_bytes))),
+    },
+    Selector {
+        name: "mempursuit-cuda",
+        about: "the same on an NVIDIA GPU, many pools in one launch",
+        open: on_gpu,
     },
     Selector {
         name: "mmr",
         about: "maximal marginal relevance",
-        open: |settings| Box::new(Mmr::new(settings.mmr_relevance, settings.pursuit.normalize)),
+        open: |settings| Ok(Box::new(Mmr::new(settings.mmr_relevance, settings.pursuit.normalize))),
     },
     Selector {
         name: "cosine",
         about: "similarity to the query",
-        open: |settings| Box::new(Cosine::new(settings.pursuit.normalize)),
+        open: |settings| Ok(Box::new(Cosine::new(settings.pursuit.normalize))),
     },
     Selector {
         name: "hybrid",
         about: "ranks by cosine and by BM25, fused",
-        open: |settings| Box::new(Hybrid::new(settings.pursuit.normalize)),
+        open: |settings| Ok(Box::new(Hybrid::new(settings.pursuit.normalize))),
     },
-    Selector { name: "original", about: "the pool's own order", open: |_| Box::new(Original) },
+    Selector { name: "original", about: "the pool's own order", open: |_| Ok(Box::new(Original)) },
 ];
+
+/// MemPursuit on the GPU that the settings name.
+///
+/// # Errors
+/// The CPU was asked for, or there is no GPU: why, and what to do.
+pub fn on_gpu(settings: &Settings) -> Result<Box<dyn Policy>> {
+    let ordinal = match settings.device {
+        DeviceChoice::Cpu => {
+            return Err(Error::Usage("mempursuit-cuda runs on a GPU; use mempursuit on the CPU".into()));
+        }
+        DeviceChoice::Auto => 0,
+        DeviceChoice::Cuda(ordinal) => ordinal,
+    };
+    #[cfg(feature = "cuda")]
+    {
+        let gpu = pursuit::cuda::Gpu::open(ordinal)?;
+        let device = format!("cuda:{ordinal}");
+        Ok(Box::new(super::MemPursuitCuda::new(gpu, device, settings.pursuit)))
+    }
+    #[cfg(not(feature = "cuda"))]
+    Err(Error::Device(format!(
+        "GPU {ordinal} cannot be used: this build is without the `cuda` feature; build with --features cuda, or use \
+         mempursuit on the CPU"
+    )))
+}
+
+/// MemPursuit's kernels on the CPU, which test builds can run.
+///
+/// # Errors
+/// This build has no emulator.
+pub fn emulated(settings: &Settings) -> Result<Box<dyn Policy>> {
+    #[cfg(feature = "emulator")]
+    {
+        use pursuit::cuda::{Gpu, emulator::ThreadOrder};
+        let gpu = Gpu::emulated(ThreadOrder::Shuffled(0));
+        Ok(Box::new(super::MemPursuitCuda::new(gpu, "emulated", settings.pursuit)))
+    }
+    #[cfg(not(feature = "emulator"))]
+    {
+        let _ = settings;
+        Err(Error::Device("this build has no emulator; build with --features emulator".into()))
+    }
+}
 
 /// A name that was understood, not yet opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,7 +151,8 @@ pub fn resolve(name: &str) -> Result<Choice> {
         return Ok(Choice::Selector(index));
     }
     let known = rerankers().any(|known| known == name);
-    let hub_id = !name.starts_with(['.', '/']) && name.split('/').filter(|part| !part.is_empty()).count() == 2;
+    let hub_id =
+        !name.starts_with(['.', '/']) && name.split('/').filter(|part| !part.is_empty()).count() == 2;
     if known || hub_id || Path::new(name).exists() {
         return match cfg!(feature = "neural") {
             true => Ok(Choice::Reranker(name.to_string())),
@@ -132,7 +185,7 @@ fn rerankers() -> impl Iterator<Item = &'static str> {
 /// Opens a policy; `say` tells what takes long.
 pub fn open(choice: Choice, settings: &Settings, say: &dyn Fn(&str)) -> Result<Box<dyn Policy>> {
     match choice {
-        Choice::Selector(index) => Ok((SELECTORS[index].open)(settings)),
+        Choice::Selector(index) => (SELECTORS[index].open)(settings),
         #[cfg(feature = "neural")]
         Choice::Reranker(name) => Ok(Box::new(super::Reranker::open(&name, settings, say)?)),
         #[cfg(not(feature = "neural"))]

@@ -43,7 +43,8 @@ fn no_such_query(pool: &Pool, row: u32) -> Error {
     Error::pool(&pool.id, format!("its query is row {row} of the store's queries, and there are fewer"))
 }
 
-fn selection(path: Path) -> Selection {
+/// A path as picks.
+pub(super) fn selection(path: Path) -> Selection {
     let weight = |step: usize| path.weights.get(step).copied();
     let picks = path.order.iter().zip(&path.scores).enumerate().map(|(step, (&index, &score))| Pick {
         index: index as usize,
@@ -55,7 +56,7 @@ fn selection(path: Path) -> Selection {
 }
 
 /// The selector's fault with the pool's and the candidate's ids.
-fn locate(pool: &Pool, fault: pursuit::Error) -> Error {
+pub(super) fn locate(pool: &Pool, fault: pursuit::Error) -> Error {
     use pursuit::Error::{NotFinite, RowOutOfStore, ZeroVector};
     match fault {
         ZeroVector { row: Some(row) } | NotFinite { row: Some(row) } | RowOutOfStore { row, .. }

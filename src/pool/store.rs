@@ -168,6 +168,11 @@ impl Store {
         self.memories.row(row, self.dimension)
     }
 
+    /// All queries, `[Q, dimension]`.
+    pub fn all_queries(&self) -> Elements<'_> {
+        self.queries.elements(0, self.queries.rows * self.dimension)
+    }
+
     /// Query `row`, `[dimension]`; `None` where the store has no such row.
     pub fn query(&self, row: u32) -> Option<Elements<'_>> {
         self.queries.row(row, self.dimension)

@@ -14,8 +14,10 @@ pub fn cosine(
     normalize: Normalize,
     scratch: &mut Scratch,
 ) -> Result<Path, Error> {
-    scratch.candidates.meet(query, candidates, normalize, &mut scratch.query)?;
-    let ranked = scratch.candidates.ranked(candidates, &scratch.query, budget);
+    let Scratch { candidates: pool, query: wide, .. } = scratch;
+    pool.begin(query, candidates, normalize, wide)?;
+    pool.align(candidates, wide)?;
+    let ranked = pool.ranked(candidates, wide, budget);
     Ok(Path {
         order: ranked.iter().map(|pair| pair.0).collect(),
         scores: ranked.iter().map(|pair| pair.1).collect(),

@@ -1,32 +1,61 @@
 //! Float64 arithmetic on single rows: what decides. Every row takes the same summation path, so equal rows
 //! have equal bits.
 
-use half::slice::HalfFloatSliceExt;
 use pulp::{Arch, Simd, WithSimd};
 
-use super::Elements;
+use super::{Elements, widen};
 
-/// Writes the elements, exactly, as float64. `narrow` is room for one row in float32.
-pub(super) fn widen(elements: Elements<'_>, narrow: &mut [f32], out: &mut [f64]) {
+/// Writes the elements, exactly, as float32.
+pub(super) fn copy(elements: Elements<'_>, out: &mut [f32]) {
+    match elements {
+        Elements::F32(elements) => out.copy_from_slice(elements),
+        Elements::F16(elements) => widen::from_f16(elements, out),
+        Elements::Bf16(elements) => widen::from_bf16(elements, out),
+    }
+}
+
+/// Writes the elements, exactly, as float64; returns their sum of squares. `narrow` is room for one row in
+/// float32.
+pub(super) fn square(elements: Elements<'_>, narrow: &mut [f32], out: &mut [f64]) -> f64 {
     let narrow: &[f32] = match elements {
         Elements::F32(elements) => elements,
-        Elements::F16(elements) => {
-            elements.convert_to_f32_slice(&mut narrow[..elements.len()]);
-            &narrow[..elements.len()]
-        }
-        Elements::Bf16(elements) => {
-            elements.convert_to_f32_slice(&mut narrow[..elements.len()]);
-            &narrow[..elements.len()]
+        _ => {
+            copy(elements, narrow);
+            narrow
         }
     };
-    Arch::new().dispatch(
-        #[inline(always)]
-        || {
-            for (out, &element) in out.iter_mut().zip(narrow) {
-                *out = f64::from(element);
+    Arch::new().dispatch(Square { narrow, out })
+}
+
+struct Square<'a> {
+    narrow: &'a [f32],
+    out: &'a mut [f64],
+}
+
+impl WithSimd for Square<'_> {
+    type Output = f64;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) -> f64 {
+        let mut sums = [0.0; 16];
+        let (blocks, rest) = self.narrow.as_chunks::<16>();
+        let (out_blocks, out_rest) = self.out.as_chunks_mut::<16>();
+        for (out, block) in out_blocks.iter_mut().zip(blocks) {
+            for k in 0..16 {
+                out[k] = f64::from(block[k]);
+                sums[k] += out[k] * out[k];
             }
-        },
-    );
+        }
+        for (out, &element) in out_rest.iter_mut().zip(rest) {
+            *out = f64::from(element);
+            sums[0] += *out * *out;
+        }
+        let mut square = 0.0;
+        for sum in sums {
+            square += sum;
+        }
+        square
+    }
 }
 
 /// a·b of two vectors of one length.
@@ -66,26 +95,82 @@ impl WithSimd for Dot<'_> {
     }
 }
 
-/// out ← from * factor.
-pub(super) fn scale(from: &[f64], factor: f64, out: &mut [f64]) {
-    Arch::new().dispatch(
-        #[inline(always)]
-        || {
-            for (out, &value) in out.iter_mut().zip(from) {
-                *out = value * factor;
-            }
-        },
-    );
-}
-
 /// out ← out - factor * from.
 pub(super) fn subtract(out: &mut [f64], factor: f64, from: &[f64]) {
-    Arch::new().dispatch(
-        #[inline(always)]
-        || {
-            for (out, &value) in out.iter_mut().zip(from) {
-                *out -= factor * value;
+    Arch::new().dispatch(Subtract { out, factor, from })
+}
+
+struct Subtract<'a> {
+    out: &'a mut [f64],
+    factor: f64,
+    from: &'a [f64],
+}
+
+impl WithSimd for Subtract<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        for (out, &value) in self.out.iter_mut().zip(self.from) {
+            *out -= self.factor * value;
+        }
+    }
+}
+
+/// out ← from * factor, rounded to float32.
+pub(super) fn narrow(from: &[f64], factor: f64, out: &mut [f32]) {
+    Arch::new().dispatch(Narrow { from, factor, out })
+}
+
+struct Narrow<'a> {
+    from: &'a [f64],
+    factor: f64,
+    out: &'a mut [f32],
+}
+
+impl WithSimd for Narrow<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        for (out, &value) in self.out.iter_mut().zip(self.from) {
+            *out = (value * self.factor) as f32;
+        }
+    }
+}
+
+/// sums ← Σ coefficient * column over the columns of `[columns, stride]`, as far as `sums` goes.
+pub(super) fn combine(coefficients: &[f32], columns: &[f32], stride: usize, sums: &mut [f32]) {
+    Arch::new().dispatch(Combine { coefficients, columns, stride, sums })
+}
+
+struct Combine<'a> {
+    coefficients: &'a [f32],
+    columns: &'a [f32],
+    stride: usize,
+    sums: &'a mut [f32],
+}
+
+impl WithSimd for Combine<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        self.sums.fill(0.0);
+        let (sums, sums_rest) = S::as_mut_simd_f32s(self.sums);
+        for (slot, &coefficient) in self.coefficients.iter().enumerate() {
+            if coefficient == 0.0 {
+                continue;
             }
-        },
-    );
+            let column = &self.columns[slot * self.stride..][..self.stride];
+            let (column, column_rest) = column.split_at(sums.len() * S::F32_LANES);
+            let wide = simd.splat_f32s(coefficient);
+            for (sum, &dot) in sums.iter_mut().zip(S::as_simd_f32s(column).0) {
+                *sum = simd.mul_add_f32s(wide, dot, *sum);
+            }
+            for (sum, &dot) in sums_rest.iter_mut().zip(column_rest) {
+                *sum = coefficient.mul_add(dot, *sum);
+            }
+        }
+    }
 }

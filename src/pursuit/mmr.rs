@@ -1,20 +1,27 @@
 //! Maximal marginal relevance (Carbonell & Goldstein, 1998): similar to the query, unlike what was picked.
 
 use super::error::Value;
+use super::pool::Candidates;
 use super::ties::{self, TIE};
 use super::{Elements, Error, Normalize, Path, Rows, Scratch};
 
-/// Working memory of [`mmr`], per candidate: `[P]` each.
+/// Working memory of [`mmr`].
 #[derive(Debug, Default)]
 pub(super) struct Closest {
-    /// Similarity to the query, and to the closest memory picked so far, from the cheap look.
+    /// Similarity of each candidate to the query, and to the closest memory picked so far, from the cheap look,
+    /// `[P]`.
     relevance: Vec<f64>,
     similarity: Vec<f64>,
-    /// The same in float64, as far as they were needed: the latter covers the first `folded` picks.
+    /// The same in float64, as far as they were needed; the latter covers the first `folded` picks.
     exact_relevance: Vec<Option<f64>>,
     exact_similarity: Vec<f64>,
     folded: Vec<usize>,
     contenders: Vec<(u32, f64)>,
+    /// The picks in float64, scaled, `[picks, d]`.
+    picked: Vec<f64>,
+    /// Lengths of the query and of the longest pick.
+    query_reach: f64,
+    reach: f64,
 }
 
 /// Picks by `relevance * q·x - (1 - relevance) * max over picked p of p·x`, the first by similarity to the query
@@ -38,65 +45,29 @@ pub fn mmr(
             range: "between 0 and 1",
         });
     }
-    let Scratch { candidates: pool, closest, query: wide_query, chosen, .. } = scratch;
-    pool.meet(query, candidates, normalize, wide_query)?;
-    let (count, dimension) = (candidates.len(), candidates.dimension());
-    let budget = budget.min(count);
-    chosen.resize((budget * dimension).max(chosen.len()), 0.0);
-    closest.begin(pool.aligned());
-    let query_reach = pool.reach();
-    let mut reach = 0.0_f64;
+    let Scratch { candidates: pool, closest, query: wide, .. } = scratch;
+    pool.begin(query, candidates, normalize, wide)?;
+    pool.align(candidates, wide)?;
+    closest.begin(pool);
+    let budget = budget.min(candidates.len());
     let mut path = Path::default();
-    let Some((mut row, similarity)) = pool.best(candidates, wide_query).filter(|_| budget > 0) else {
-        return Ok(path);
-    };
-    let mut score = relevance * similarity;
-    loop {
-        let picked = path.order.len();
+    let mut next =
+        pool.ranked(candidates, wide, budget.min(1)).first().map(|&(row, value)| (row, relevance * value));
+    while let Some((row, score)) = next {
         path.order.push(row);
         path.scores.push(score);
-        pool.take(row);
         if path.order.len() == budget {
-            return Ok(path);
+            break;
         }
-        let newest = &mut chosen[picked * dimension..][..dimension];
-        pool.write(candidates, row as usize, newest);
-        pool.align(candidates, newest);
-        reach = reach.max(pool.reach());
-        closest.fold(pool.aligned());
-
-        let value =
-            |row: usize| relevance * closest.relevance[row] - (1.0 - relevance) * closest.similarity[row];
-        let error = |row: usize| {
-            relevance * pool.error(row, query_reach) + (1.0 - relevance) * pool.error(row, reach)
-        };
-        let untaken = || (0..count).filter(|&row| !pool.is_taken(row));
-        let floor = untaken().map(|row| value(row) - error(row)).fold(f64::NEG_INFINITY, f64::max);
-        closest.contenders.clear();
-        let within = untaken().filter(|&row| value(row) + error(row) >= floor - TIE);
-        let mut contenders = std::mem::take(&mut closest.contenders);
-        contenders.extend(within.map(|row| (row as u32, 0.0)));
-        for (row, value) in &mut contenders {
-            let row = *row as usize;
-            let similarity =
-                *closest.exact_relevance[row].get_or_insert_with(|| pool.exact(candidates, row, wide_query));
-            for memory in chosen[..(picked + 1) * dimension].chunks_exact(dimension).skip(closest.folded[row])
-            {
-                let other = pool.exact(candidates, row, memory);
-                closest.exact_similarity[row] = closest.exact_similarity[row].max(other);
-            }
-            closest.folded[row] = picked + 1;
-            *value = relevance * similarity - (1.0 - relevance) * closest.exact_similarity[row];
-        }
-        closest.contenders = contenders;
-        // Untaken candidates are left, and the best of them is always a contender.
-        let Some(at) = ties::pick(&closest.contenders) else { return Ok(path) };
-        (row, score) = closest.contenders[at];
+        closest.add(candidates, row, pool)?;
+        next = closest.best(candidates, wide, relevance, pool);
     }
+    Ok(path)
 }
 
 impl Closest {
-    fn begin(&mut self, relevance: &[f64]) {
+    fn begin(&mut self, pool: &Candidates) {
+        let (relevance, reach) = pool.aligned();
         let count = relevance.len();
         self.relevance.clear();
         self.relevance.extend_from_slice(relevance);
@@ -108,11 +79,57 @@ impl Closest {
         self.exact_relevance.resize(count, None);
         self.folded.clear();
         self.folded.resize(count, 0);
+        self.picked.clear();
+        (self.query_reach, self.reach) = (reach, 0.0);
     }
 
-    fn fold(&mut self, aligned: &[f64]) {
+    /// Takes `row` into what was picked.
+    fn add(&mut self, rows: &Rows<'_>, row: u32, pool: &mut Candidates) -> Result<(), Error> {
+        pool.take(row);
+        let at = self.picked.len();
+        self.picked.resize(at + rows.dimension(), 0.0);
+        let factor = pool.load(rows, row as usize, &mut self.picked[at..]);
+        self.picked[at..].iter_mut().for_each(|value| *value *= factor);
+        pool.align(rows, &self.picked[at..])?;
+        let (aligned, reach) = pool.aligned();
+        self.reach = self.reach.max(reach);
         for (similarity, &other) in self.similarity.iter_mut().zip(aligned) {
             *similarity = similarity.max(other);
         }
+        Ok(())
+    }
+
+    /// The best untaken candidate, with its value.
+    fn best(
+        &mut self,
+        rows: &Rows<'_>,
+        query: &[f64],
+        relevance: f64,
+        pool: &mut Candidates,
+    ) -> Option<(u32, f64)> {
+        let diversity = 1.0 - relevance;
+        let mut contenders = std::mem::take(&mut self.contenders);
+        contenders.clear();
+        let value = |row: usize| relevance * self.relevance[row] - diversity * self.similarity[row];
+        let error = |row: usize| {
+            relevance * pool.error(row, self.query_reach) + diversity * pool.error(row, self.reach)
+        };
+        let untaken = || (0..rows.len()).filter(|&row| !pool.is_taken(row));
+        let floor = untaken().map(|row| value(row) - error(row)).fold(f64::NEG_INFINITY, f64::max);
+        contenders.extend(
+            untaken().filter(|&row| value(row) + error(row) >= floor - TIE).map(|row| (row as u32, 0.0)),
+        );
+        for (row, value) in &mut contenders {
+            let row = *row as usize;
+            let similar = *self.exact_relevance[row].get_or_insert_with(|| pool.exact(rows, row, query));
+            for memory in self.picked.chunks_exact(rows.dimension()).skip(self.folded[row]) {
+                self.exact_similarity[row] = self.exact_similarity[row].max(pool.exact(rows, row, memory));
+            }
+            self.folded[row] = self.picked.len() / rows.dimension();
+            *value = relevance * similar - diversity * self.exact_similarity[row];
+        }
+        let best = ties::pick(&contenders).map(|at| contenders[at]);
+        self.contenders = contenders;
+        best
     }
 }

@@ -114,13 +114,16 @@ impl<'a> Rows<'a> {
     ///
     /// # Errors
     /// [`Error::RowOutOfStore`].
-    pub fn pick(self, index: &'a [u32]) -> Result<Self, Error> {
+    pub fn pick<'b>(self, index: &'b [u32]) -> Result<Rows<'b>, Error>
+    where
+        'a: 'b,
+    {
         let rows = self.len;
         debug_assert!(self.index.is_none(), "picking twice would need a composed index");
         if let Some((row, &index)) = index.iter().enumerate().find(|&(_, &row)| row as usize >= rows) {
             return Err(Error::RowOutOfStore { row, index, rows });
         }
-        Ok(Self { index: Some(index), len: index.len(), ..self })
+        Ok(Rows { index: Some(index), len: index.len(), ..self })
     }
 
     /// Number of candidates, P.
@@ -143,14 +146,19 @@ impl<'a> Rows<'a> {
         self.elements
     }
 
+    /// The row of the store that row `row` is.
+    #[inline(always)]
+    pub(super) fn stored(&self, row: usize) -> usize {
+        match self.index {
+            Some(index) => index[row] as usize,
+            None => row,
+        }
+    }
+
     /// Where row `row` starts among the elements.
     #[inline(always)]
     pub(super) fn start(&self, row: usize) -> usize {
-        let stored = match self.index {
-            Some(index) => index[row] as usize,
-            None => row,
-        };
-        stored * self.stride
+        self.stored(row) * self.stride
     }
 
     /// Row `row`, `[dimension]`.

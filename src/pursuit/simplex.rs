@@ -93,6 +93,16 @@ impl Simplex {
         self.multiplier + self.shift
     }
 
+    /// The alignment of variable `variable` with the residual: b - Gα there.
+    pub(super) fn alignment(&self, variable: usize) -> f64 {
+        self.gradient[variable] + self.ridge * self.weights[variable] + self.shift
+    }
+
+    /// The dot product of variable `variable` with the query.
+    pub(super) fn linear(&self, variable: usize) -> f64 {
+        self.linear[variable]
+    }
+
     /// Appends a variable and solves again. `gram` holds the new memory's dot products with those before it
     /// and with itself, `[n + 1]`; `linear` the one with the query.
     pub(super) fn push(&mut self, gram: &[f64], linear: f64) {
@@ -124,6 +134,7 @@ impl Simplex {
         for &k in &self.active {
             gradient -= self.hessian[n * stride + k] * self.weights[k];
         }
+        self.gradient[n] = gradient;
         if gradient - self.multiplier > ENTER * self.scale {
             self.enter(n);
             self.optimise();

@@ -9,9 +9,27 @@ use crate::measure::results::{Results, Row, Status};
 pub struct Csv;
 
 const HEADINGS: &[&str] = &[
-    "model", "engine", "device", "dtype", "weights", "revision", "batch", "passes", "real_tokens",
-    "padded_tokens", "truncated", "mean_ms", "median_ms", "p95_ms", "min_ms", "speedup_mean",
-    "speedup_median", "speedup_median_low", "speedup_median_high", "questions", "status",
+    "model",
+    "engine",
+    "device",
+    "dtype",
+    "weights",
+    "revision",
+    "batch",
+    "passes",
+    "real_tokens",
+    "padded_tokens",
+    "truncated",
+    "mean_ms",
+    "median_ms",
+    "p95_ms",
+    "min_ms",
+    "speedup_mean",
+    "speedup_median",
+    "speedup_median_low",
+    "speedup_median_high",
+    "questions",
+    "status",
 ];
 
 fn fields(row: &Row) -> Vec<String> {

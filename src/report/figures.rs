@@ -50,8 +50,10 @@ mod tests {
 
     #[test]
     fn figures_keep_about_four_digits() {
-        let written: Vec<String> =
-            [0.012345, 0.5, 9.876, 57.76, 283.73, 10421.4].into_iter().map(|t| milliseconds(Some(t))).collect();
+        let written: Vec<String> = [0.012345, 0.5, 9.876, 57.76, 283.73, 10421.4]
+            .into_iter()
+            .map(|t| milliseconds(Some(t)))
+            .collect();
         assert_eq!(written, ["0.0123", "0.500", "9.876", "57.76", "283.7", "10,421"]);
         assert_eq!(milliseconds(None), "-");
     }

@@ -3,6 +3,7 @@
 //! A new output is one file here with a type that implements [`Exporter`].
 
 mod columns;
+pub mod compare;
 mod csv;
 mod figures;
 mod grid;

@@ -9,6 +9,7 @@ pub fn lines(results: &Results) -> Vec<String> {
     lines.extend(interval(results));
     lines.extend(random_weights(results));
     lines.extend(truncation(results));
+    lines.extend(results.rows.iter().filter_map(sharing));
     for row in &results.rows {
         lines.extend(row.description.notes.iter().map(|note| format!("{}: {note}.", row.model)));
         lines.extend(row.error.iter().map(|error| format!("{}: {error}.", row.model)));
@@ -33,7 +34,10 @@ fn workload(results: &Results) -> String {
     let w = &results.workload;
     let dimension = w.dimension.map_or(String::new(), |d| format!(", d = {d}"));
     let tokens = w.tokens.map_or(String::new(), |t| {
-        format!("; tokens a pair: mean {:.1}, median {:.0}, P95 {:.0}, max {:.0}", t.mean, t.p50, t.p95, t.max)
+        format!(
+            "; tokens a pair: mean {:.1}, median {:.0}, P95 {:.0}, max {:.0}",
+            t.mean, t.p50, t.p95, t.max
+        )
     });
     format!(
         "Workload: {}; {}, P = {}, K = {}{dimension}{tokens}.",
@@ -79,9 +83,21 @@ fn truncation(results: &Results) -> Option<String> {
         .rows
         .iter()
         .filter(|row| row.truncated > 0)
-        .map(|row| format!("{}: {} lost {} tokens", row.model, plural(row.truncated, "pair"), row.truncated_tokens))
+        .map(|row| {
+            format!("{}: {} lost {} tokens", row.model, plural(row.truncated, "pair"), row.truncated_tokens)
+        })
         .collect();
     (!cut.is_empty()).then(|| format!("Cut to the length limit: {}.", cut.join("; ")))
+}
+
+fn sharing(row: &Row) -> Option<String> {
+    let (prefix, naive) = (row.prefix_tokens?, row.naive_tokens?);
+    let saved = naive.saturating_sub(row.real_tokens);
+    Some(format!(
+        "{}: {prefix} tokens that a pool's prompts share were run once a pool; {saved} of {naive} tokens saved ({:.0} %).",
+        row.model,
+        100.0 * saved as f64 / naive as f64
+    ))
 }
 
 /// `1 question`, `2 questions`.

@@ -143,7 +143,8 @@ fn listed<'a>(pool: &Pool, picks: &'a [Pick], order: Order) -> Vec<(usize, &'a P
 fn instant(stamp: &str) -> Option<i128> {
     use time::format_description::well_known::Rfc3339;
     let stamp = stamp.trim();
-    let whole = if stamp.len() == "2023-07-11".len() { format!("{stamp}T00:00:00Z") } else { stamp.to_string() };
+    let whole =
+        if stamp.len() == "2023-07-11".len() { format!("{stamp}T00:00:00Z") } else { stamp.to_string() };
     let zoned = |text: &str| time::OffsetDateTime::parse(text, &Rfc3339).ok();
     zoned(&whole).or_else(|| zoned(&format!("{whole}Z"))).map(time::OffsetDateTime::unix_timestamp_nanos)
 }

@@ -29,7 +29,8 @@ impl RandomTensors {
     /// `count` values for tensor `name`: N(0, 0.02), around 1 for a norm's plain multipliers, without
     /// which activations would vanish within a few layers.
     pub(super) fn values(&self, name: &str, count: usize) -> Vec<f32> {
-        let multiplies = ["LayerNorm.weight", "linear_attn.norm.weight"].iter().any(|end| name.ends_with(end));
+        let multiplies =
+            ["LayerNorm.weight", "linear_attn.norm.weight"].iter().any(|end| name.ends_with(end));
         let centre = if multiplies { 1.0 } else { 0.0 };
         let stream = self.seed ^ fnv1a(name.as_bytes());
         let mut values = vec![0f32; count];

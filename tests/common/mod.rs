@@ -9,7 +9,9 @@ use serde_json::Value;
 /// The program, away from the user's own cache and settings.
 pub fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rerank-bench"));
-    for variable in ["HF_HOME", "HF_HUB_CACHE", "HF_TOKEN", "HF_ENDPOINT", "HF_HUB_OFFLINE", "RAYON_NUM_THREADS"] {
+    for variable in
+        ["HF_HOME", "HF_HUB_CACHE", "HF_TOKEN", "HF_ENDPOINT", "HF_HUB_OFFLINE", "RAYON_NUM_THREADS"]
+    {
         command.env_remove(variable);
     }
     command
@@ -70,7 +72,8 @@ pub fn pool_line(id: &str, query: &[f64], candidates: &[&[f64]]) -> String {
         .enumerate()
         .map(|(i, vector)| serde_json::json!({"id": format!("m{i}"), "text": format!("memory {i}"), "embedding": vector}))
         .collect();
-    serde_json::json!({"id": id, "query": "what?", "query_embedding": query, "candidates": candidates}).to_string()
+    serde_json::json!({"id": id, "query": "what?", "query_embedding": query, "candidates": candidates})
+        .to_string()
         + "\n"
 }
 
