@@ -128,12 +128,6 @@ impl Frame {
 
 #[cfg(test)]
 mod tests {
-    use tokenizers::Tokenizer;
-    use tokenizers::models::bpe::{BPE, BpeTrainer};
-    use tokenizers::normalizers::unicode::NFC;
-    use tokenizers::pre_tokenizers::byte_level::ByteLevel;
-    use tokenizers::tokenizer::AddedToken;
-
     use super::*;
     use crate::weights::card;
 
@@ -141,37 +135,10 @@ mod tests {
         card("qwen3.5-0.8b").unwrap().prompt.as_ref().unwrap()
     }
 
-    /// A byte-level BPE tokenizer trained on a few lines, with the prompt's special tokens.
+    /// A small byte-level BPE with the prompt's special tokens.
     fn small_bpe() -> TextTokenizer {
-        let lines = [
-            prompt().prefix.as_str(),
-            prompt().body.as_str(),
-            "Andrew adopted a puppy named Toby last summer, yes or no yes no",
-            "日本語の文章とemoji 🐶🐱 in one line; naïve café",
-        ];
-        let alphabet = ByteLevel::alphabet();
-        let mut trainer =
-            BpeTrainer::builder().vocab_size(600).initial_alphabet(alphabet).show_progress(false).build();
-        let mut words = std::collections::HashMap::new();
-        let byte_level = ByteLevel::new(false, true, true);
-        for line in lines {
-            let mut pieces = tokenizers::PreTokenizedString::from(line);
-            tokenizers::PreTokenizer::pre_tokenize(&byte_level, &mut pieces).unwrap();
-            let referential = tokenizers::OffsetReferential::Normalized;
-            for (piece, ..) in pieces.get_splits(referential, tokenizers::OffsetType::Byte) {
-                *words.entry(piece.to_owned()).or_insert(0u64) += 5;
-            }
-        }
-        let mut model = BPE::default();
-        let counts = words.into_iter().map(|(word, count)| (word.into(), count)).collect();
-        trainer.do_train(&counts, &mut model).unwrap();
-        let mut tokenizer = Tokenizer::new(model);
-        tokenizer.with_normalizer(Some(NFC));
-        tokenizer.with_pre_tokenizer(Some(byte_level));
-        tokenizer.with_decoder(Some(byte_level));
-        let special = ["<|im_start|>", "<|im_end|>", "<think>", "</think>"];
-        tokenizer.add_special_tokens(special.map(|token| AddedToken::from(token, true))).unwrap();
-        TextTokenizer::Real(Box::new(tokenizer))
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/qwen3_5-tiny");
+        TextTokenizer::read(&folder.join("tokenizer.json"), 512).unwrap()
     }
 
     /// The model's own tokenizer, where the machine has it beside the repository.

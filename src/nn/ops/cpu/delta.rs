@@ -273,9 +273,9 @@ impl Chunk<'_> {
                 let rows: [&[f32]; ROWS] =
                     std::array::from_fn(|i| &corrections[(top + i).min(last_row) * padded..][..padded]);
                 let mut start = zeros;
-                for i in 0..ROWS {
+                for (i, start) in start.iter_mut().enumerate() {
                     let row = (top + i).min(last_row) * value_width;
-                    start[i] = load(simd, &right[row + column..row + end]);
+                    *start = load(simd, &right[row + column..row + end]);
                 }
                 let mut sums = tile(simd, rows, columns::<S>(&solved[..top * panel]), start);
                 for i in 1..ROWS.min(last_row + 1 - top) {
@@ -294,9 +294,9 @@ impl Chunk<'_> {
                 let rows: [&[f32]; ROWS] =
                     std::array::from_fn(|i| &weights[(top + i).min(last_row) * padded..][..padded]);
                 let mut start = zeros;
-                for i in 0..ROWS {
+                for (i, start) in start.iter_mut().enumerate() {
                     let row = (top + i).min(last_row) * value_width;
-                    start[i] = load(simd, &self.out[row + column..row + end]);
+                    *start = load(simd, &self.out[row + column..row + end]);
                 }
                 let seen = (top + ROWS).min(length);
                 let sums = tile(simd, rows, columns::<S>(&solved[..seen * panel]), start);
@@ -391,9 +391,9 @@ fn advance<S: Simd, const ROWS: usize>(
             let rows: [&[f32]; ROWS] =
                 std::array::from_fn(|i| &scratch.key_rows[(top + i).min(last_row) * length..][..length]);
             let mut start: [Columns<S>; ROWS] = [[factor; 2]; ROWS];
-            for i in 0..ROWS {
+            for (i, start) in start.iter_mut().enumerate() {
                 let [low, high] = load(simd, &state[(top + i).min(last_row) * panel..][..panel]);
-                start[i] = [simd.mul_f32s(low, factor), simd.mul_f32s(high, factor)];
+                *start = [simd.mul_f32s(low, factor), simd.mul_f32s(high, factor)];
             }
             let sums = tile(simd, rows, columns::<S>(updates), start);
             for (i, sum) in sums.into_iter().enumerate().take(last_row + 1 - top) {

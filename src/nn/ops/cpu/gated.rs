@@ -213,7 +213,7 @@ mod tests {
         }
         let mut y = [0.0; 4];
         swiglu_row(&mut y, &[1e4, -1e4, 0.0, f32::NAN], &[1.0; 4]);
-        assert_eq!(y[..3], [1e4, 0.0, 0.0]);
+        assert!(y[0] == 1e4 && y[1].abs() < 1e-30 && y[2] == 0.0, "{y:?}");
         assert!(y[3].is_nan(), "a NaN must not be hidden");
     }
 
