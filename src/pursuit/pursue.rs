@@ -86,7 +86,7 @@ pub(super) fn pursue_in(
         let pursuit = Pursuit::start(candidates, options, scratch);
         return Ok(Pursuit { cache: Some(cache), ..pursuit }.run());
     }
-    if candidates.len() > HEAD && budget > 1 {
+    if candidates.len() >= 2 * HEAD && budget > 1 {
         search.meet(candidates, HEAD, pool, slots)?;
         let rehearsal = Options { budget: budget.min(REHEARSED), stop: None, trace: false, ..*options };
         Pursuit { reserve: budget, ..Pursuit::start(candidates, &rehearsal, scratch) }.rehearse();

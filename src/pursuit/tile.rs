@@ -230,22 +230,25 @@ fn chunk<S: Simd, const C: usize, const CHAINS: usize, const OWN: bool>(
         }
         multiply::<S, C, OWN>(simd, row, vector, &mut sums[0], &mut own[0]);
     }
-    for chain in 1..CHAINS {
+    let ([sums, more @ ..], [own, more_own @ ..]) = (&mut sums[..], &mut own[..]) else {
+        return ([[0.0; GROUP]; C], [0.0; GROUP]);
+    };
+    for (more, more_own) in more.iter().zip(more_own) {
         for r in 0..GROUP {
-            for c in 0..C {
-                sums[0][c][r] = simd.add_f32s(sums[0][c][r], sums[chain][c][r]);
+            for (sum, more) in sums.iter_mut().zip(more) {
+                sum[r] = simd.add_f32s(sum[r], more[r]);
             }
-            own[0][r] = simd.add_f32s(own[0][r], own[chain][r]);
+            own[r] = simd.add_f32s(own[r], more_own[r]);
         }
     }
     let mut dots = [[0.0; GROUP]; C];
     let mut squares = [0.0; GROUP];
     for r in 0..GROUP {
         for c in 0..C {
-            dots[c][r] = simd.reduce_sum_f32s(sums[0][c][r]);
+            dots[c][r] = simd.reduce_sum_f32s(sums[c][r]);
         }
         if OWN {
-            squares[r] = simd.reduce_sum_f32s(own[0][r]);
+            squares[r] = simd.reduce_sum_f32s(own[r]);
         }
     }
     (dots, squares)
