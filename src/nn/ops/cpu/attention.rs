@@ -1,8 +1,8 @@
 //! softmax(Q K^T / sqrt d) V of a few query rows over one sequence.
 
-use pulp::{Arch, Simd, WithSimd};
+use pulp::{Arch, Simd};
 
-use super::tile::{Columns, FEW_REGISTERS, MANY_REGISTERS, columns, panel_width, store, tile};
+use super::tile::{Columns, Natural, Tiled, columns, panel_width, store, tile};
 use super::vector_math::exp_of_negative;
 
 /// Part of every row of a wider matrix: `width` columns from `column` on, rows `stride` apart.
@@ -53,14 +53,18 @@ pub(in crate::nn::ops) struct Scratch {
 impl BlockAttention<'_> {
     /// Computes the block with the widest vectors of this machine.
     pub(in crate::nn::ops) fn run(self) {
-        Arch::new().dispatch(self);
+        if !self.out.is_empty() {
+            Arch::new().dispatch(Natural(self));
+        }
     }
+}
 
+impl Tiled for BlockAttention<'_> {
     #[inline(always)]
     fn tiles<S: Simd, const ROWS: usize>(self, simd: S) {
         let (length, width, panel) = (self.length, self.width, panel_width::<S>());
         let hidden = self.heads * width;
-        let last_row = (self.out.len() / hidden).saturating_sub(1);
+        let last_row = self.out.len() / hidden - 1;
         let padded = length.next_multiple_of(panel);
         let scale = 1.0 / (width as f32).sqrt();
         let Scratch { keys, values, scores } = self.scratch;
@@ -100,22 +104,6 @@ impl BlockAttention<'_> {
                     }
                 }
             }
-        }
-    }
-}
-
-impl WithSimd for BlockAttention<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        if self.out.is_empty() {
-            return;
-        }
-        if S::REGISTER_COUNT >= 32 {
-            self.tiles::<S, MANY_REGISTERS>(simd);
-        } else {
-            self.tiles::<S, FEW_REGISTERS>(simd);
         }
     }
 }
@@ -189,6 +177,9 @@ fn exponentials<S: Simd>(simd: S, row: &mut [f32], length: usize, scale: f32) ->
 
 #[cfg(test)]
 mod tests {
+    use pulp::WithSimd;
+
+    use super::super::tile::{MANY_REGISTERS, WithRows};
     use super::*;
 
     #[test]
@@ -212,18 +203,6 @@ mod tests {
                 assert!((f64::from(*value) - expected).abs() < 1e-6);
             }
             assert!(row[length..].iter().all(|v| *v == 0.0));
-        }
-    }
-
-    /// A block with tiles of `ROWS` rows, whatever the machine would choose.
-    struct Rows<'a, const ROWS: usize>(BlockAttention<'a>);
-
-    impl<const ROWS: usize> WithSimd for Rows<'_, ROWS> {
-        type Output = ();
-
-        #[inline(always)]
-        fn with_simd<S: Simd>(self, simd: S) {
-            self.0.tiles::<S, ROWS>(simd);
         }
     }
 
@@ -251,7 +230,7 @@ mod tests {
             };
             let ours = with(&|block| block.run());
             // AVX-512's: 16 lanes and 32 registers.
-            let wide = with(&|block| pulp::Scalar512b.vectorize(Rows::<MANY_REGISTERS>(block)));
+            let wide = with(&|block| pulp::Scalar512b.vectorize(WithRows::<_, MANY_REGISTERS>(block)));
             for (a, b) in ours.iter().zip(&wide) {
                 assert!((a - b).abs() < 1e-5, "length {length}: {a} {b}");
             }

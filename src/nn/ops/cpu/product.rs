@@ -1,11 +1,9 @@
 //! `x W^T + bias` and what follows it, a block of rows at a time.
 
-use pulp::{Arch, Simd, WithSimd};
+use pulp::{Arch, Simd};
 
 use super::panels::Panels;
-use super::tile::{
-    Columns, FEW_REGISTERS, MANY_REGISTERS, columns, load, panel_width, prefetch, store, tile,
-};
+use super::tile::{Columns, Natural, Tiled, columns, load, panel_width, prefetch, store, tile};
 use super::vector_math::gelu;
 
 /// Most rows of a block: at one depth block they take 288 KiB of a second-level cache, and every panel is fetched once for
@@ -48,14 +46,18 @@ pub(in crate::nn::ops) struct BlockProduct<'a> {
 impl BlockProduct<'_> {
     /// Computes the block with the widest vectors of this machine.
     pub(in crate::nn::ops) fn run(self) {
-        Arch::new().dispatch(self);
+        if !self.out.is_empty() {
+            Arch::new().dispatch(Natural(self));
+        }
     }
+}
 
+impl Tiled for BlockProduct<'_> {
     #[inline(always)]
     fn tiles<S: Simd, const ROWS: usize>(self, simd: S) {
         let Self { x, weight, bias, finish, out, scratch } = self;
         let (depth, width) = (weight.depth(), weight.columns());
-        let last_row = (out.len() / width).saturating_sub(1);
+        let last_row = out.len() / width - 1;
         let tiles = (last_row + 1).div_ceil(ROWS);
         for (first, height) in weight.depths() {
             // The block's rows at this depth, side by side: read again for every panel.
@@ -108,22 +110,6 @@ impl BlockProduct<'_> {
     }
 }
 
-impl WithSimd for BlockProduct<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        if self.out.is_empty() {
-            return;
-        }
-        if S::REGISTER_COUNT >= 32 {
-            self.tiles::<S, MANY_REGISTERS>(simd);
-        } else {
-            self.tiles::<S, FEW_REGISTERS>(simd);
-        }
-    }
-}
-
 /// (row - mean) / sqrt(variance + epsilon) * scale + shift, in place; the variance is that of the centred row.
 #[inline(always)]
 fn normalise<S: Simd>(simd: S, row: &mut [f32], norm: Norm) {
@@ -160,19 +146,8 @@ fn normalise<S: Simd>(simd: S, row: &mut [f32], norm: Norm) {
 #[cfg(test)]
 mod tests {
     use super::super::panels::TileShape;
+    use super::super::tile::{FEW_REGISTERS, MANY_REGISTERS, WithRows};
     use super::*;
-
-    /// A block with tiles of `ROWS` rows, whatever the machine would choose.
-    struct Rows<'a, const ROWS: usize>(BlockProduct<'a>);
-
-    impl<const ROWS: usize> WithSimd for Rows<'_, ROWS> {
-        type Output = ();
-
-        #[inline(always)]
-        fn with_simd<S: Simd>(self, simd: S) {
-            self.0.tiles::<S, ROWS>(simd);
-        }
-    }
 
     fn check(rows: usize, columns: usize, depth: usize, shape: (usize, usize), run: impl Fn(BlockProduct)) {
         let value = |i: usize| ((i * 37) % 19) as f32 / 9.0 - 1.0;
@@ -200,16 +175,16 @@ mod tests {
             for columns in [1, 15, 16, 17, 40] {
                 for depth in [1, 6, 385] {
                     check(rows, columns, depth, ours, |block| {
-                        Arch::new().dispatch(Rows::<MANY_REGISTERS>(block))
+                        Arch::new().dispatch(WithRows::<_, MANY_REGISTERS>(block))
                     });
                     check(rows, columns, depth, ours, |block| {
-                        Arch::new().dispatch(Rows::<FEW_REGISTERS>(block))
+                        Arch::new().dispatch(WithRows::<_, FEW_REGISTERS>(block))
                     });
                     // AVX-512's: 16 lanes and 32 registers.
                     let wide = pulp::Scalar512b;
                     let (width, _) = wide.vectorize(TileShape);
                     check(rows, columns, depth, (width, MANY_REGISTERS), |block| {
-                        wide.vectorize(Rows::<MANY_REGISTERS>(block));
+                        wide.vectorize(WithRows::<_, MANY_REGISTERS>(block));
                     });
                 }
             }

@@ -1,6 +1,6 @@
 //! The innermost product: a few rows times two vectors of columns, summed in registers.
 
-use pulp::Simd;
+use pulp::{Simd, WithSimd};
 
 /// Two vectors of adjacent columns.
 pub(super) type Columns<S> = [<S as Simd>::f32s; 2];
@@ -22,6 +22,42 @@ pub(super) fn tile_rows<S: Simd>() -> usize {
 pub(super) const MANY_REGISTERS: usize = 12;
 /// [`tile_rows`] with 16.
 pub(super) const FEW_REGISTERS: usize = 6;
+
+/// Work that is done tile by tile.
+pub(super) trait Tiled {
+    /// Does it with tiles of `ROWS` rows.
+    fn tiles<S: Simd, const ROWS: usize>(self, simd: S);
+}
+
+/// Work with tiles of as many rows as the machine's registers hold.
+pub(super) struct Natural<T>(pub(super) T);
+
+impl<T: Tiled> WithSimd for Natural<T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        if tile_rows::<S>() == MANY_REGISTERS {
+            self.0.tiles::<S, MANY_REGISTERS>(simd);
+        } else {
+            self.0.tiles::<S, FEW_REGISTERS>(simd);
+        }
+    }
+}
+
+/// Work with tiles of `ROWS` rows, whatever the machine would choose.
+#[cfg(test)]
+pub(super) struct WithRows<T, const ROWS: usize>(pub(super) T);
+
+#[cfg(test)]
+impl<T: Tiled, const ROWS: usize> WithSimd for WithRows<T, ROWS> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        self.0.tiles::<S, ROWS>(simd);
+    }
+}
 
 /// `start[i] + sum over k of rows[i][k] * panel[k]`, in the order of k.
 ///
