@@ -186,8 +186,3 @@ fn wrong_usage_is_told_apart() {
     assert_eq!(scorer.score("w5", &["w6"], 0, &mut ()).unwrap_err().exit_code(), 2);
 }
 
-#[test]
-fn llm_scorers_say_that_they_are_not_computed_yet() {
-    let error = open("qwen3.5-0.8b", &options(), &|_| ()).err().unwrap();
-    assert!(error.to_string().contains("qwen3.5-0.8b") && error.exit_code() == 1);
-}
