@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::SystemTime;
 
 /// What the PTX is compiled for: the oldest card that we run on. The driver compiles it for the one that is there.
 #[cfg(feature = "cuda")]
@@ -23,8 +24,9 @@ pub fn compile_ptx() {
     let ptx = output().join("pursuit.ptx");
     let mut nvcc = Command::new(nvcc());
     nvcc.args(["-std=c++17", "-ptx", "-lineinfo", "-arch", VIRTUAL_ARCHITECTURE, "kernels/pursuit.cu", "-o"]);
-    run(
-        nvcc.arg(ptx),
+    compile(
+        nvcc.arg(&ptx),
+        &ptx,
         "the feature `cuda` needs nvcc 13.0 or newer: run `eval \"$(scripts/cuda_toolkit.sh --env)\"` in this shell, or \
          set NVCC or CUDA_HOME to an installed toolkit",
     );
@@ -59,7 +61,11 @@ pub fn compile_emulator() {
         ]);
     }
     compiler.args(["-x", "c++", "-c", "kernels/emu/library.cpp", "-o"]);
-    run(compiler.arg(&object), "the feature `emulator` needs a C++20 compiler as `c++` or in CXX");
+    compile(
+        compiler.arg(&object),
+        &object,
+        "the feature `emulator` needs a C++20 compiler as `c++` or in CXX",
+    );
     let mut archiver = Command::new(std::env::var("AR").unwrap_or_else(|_| "ar".into()));
     run(archiver.arg("crs").args([&archive, &object]), "the feature `emulator` needs `ar`, or AR set to one");
     println!("cargo:rustc-link-search=native={}", output().display());
@@ -91,6 +97,29 @@ fn nvcc() -> PathBuf {
         .map(|home| Path::new(&home).join("bin/nvcc"))
         .find(|nvcc| nvcc.exists())
         .unwrap_or_else(|| "nvcc".into())
+}
+
+/// Runs a compiler unless its output is there, from the same command and newer than all kernels: this script also runs
+/// when only Rust code has changed.
+fn compile(command: &mut Command, output: &Path, missing: &str) {
+    let record = output.with_extension("command");
+    let told = format!("{command:?}");
+    let same = std::fs::read_to_string(&record).is_ok_and(|known| known == told);
+    let modified = |path: &Path| path.metadata().and_then(|data| data.modified()).ok();
+    if same && modified(output) > newest(Path::new("kernels")).max(modified(Path::new("build/kernels.rs"))) {
+        return;
+    }
+    run(command, missing);
+    // Without the record the next build compiles again; no reason to end this one.
+    let _ = std::fs::write(record, told);
+}
+
+/// When the newest file under `folder` was written.
+fn newest(folder: &Path) -> Option<SystemTime> {
+    let entries = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
+    entries
+        .filter_map(|path| if path.is_dir() { newest(&path) } else { path.metadata().ok()?.modified().ok() })
+        .max()
 }
 
 /// Runs a compiler, or ends the build with one sentence.

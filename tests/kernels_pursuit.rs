@@ -41,7 +41,7 @@ fn goldens_in_every_thread_order() {
             let matrix = case.matrix();
             let path = on_gpu(&gpu, Elements::F32(&case.q), Elements::F32(&matrix), &options).unwrap();
             compare_with_golden(&case, &path);
-            let plain = Options { trace: false, ..options.clone() };
+            let plain = Options { trace: false, ..options };
             let plain = on_gpu(&gpu, Elements::F32(&case.q), Elements::F32(&matrix), &plain).unwrap();
             assert_eq!(
                 (&plain.order, &plain.scores, &plain.weights),

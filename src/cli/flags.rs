@@ -222,6 +222,14 @@ impl RerankerFlags {
         Ok(())
     }
 
+    /// The engine's name, as rows carry it.
+    pub fn engine_name(&self) -> &'static str {
+        match self.engine {
+            Engine::Packed => "packed",
+            Engine::Candle => "candle",
+        }
+    }
+
     #[cfg(feature = "neural")]
     fn options(&self, device: DeviceChoice, dtype: DtypeChoice, seed: u64) -> crate::rerank::OpenOptions {
         use crate::{nn, rerank, weights};

@@ -12,6 +12,8 @@ mod models;
 mod output;
 mod progress;
 mod rank;
+mod sweep;
+mod workshop;
 
 use std::process::ExitCode;
 
@@ -44,6 +46,8 @@ enum Command {
     Compare(compare::Flags),
     /// What this machine and this build can do
     Doctor(doctor::Flags),
+    /// Latency over batch sizes (the paper's Figure 9)
+    Sweep(sweep::Flags),
     /// MemPursuit's latency over pool sizes and budgets, the paper's Table 14 beside it
     Grid(grid::Flags),
 }
@@ -94,6 +98,7 @@ fn run(cli: Cli) -> Result<()> {
         Some(Command::Models(flags)) => models::run(flags),
         Some(Command::Compare(flags)) => compare::run(flags),
         Some(Command::Doctor(flags)) => doctor::run(flags),
+        Some(Command::Sweep(flags)) => sweep::run(flags),
         Some(Command::Grid(flags)) => grid::run(flags),
     }
 }

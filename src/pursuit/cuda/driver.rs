@@ -44,6 +44,9 @@ impl Cuda {
     pub(super) fn open(ordinal: usize) -> Result<Self> {
         let driver = driver_version()?;
         let count = CudaContext::device_count().map_err(|fault| describe("looking for a card", fault))?;
+        if count <= 0 {
+            return Err(describe("looking for a card", DriverError(cudaError_enum::CUDA_ERROR_NO_DEVICE)));
+        }
         if ordinal >= count as usize {
             return Err(Error::Device(format!(
                 "there is no CUDA device {ordinal}: this machine has {count}, counted from 0; use --device cuda:0, or \

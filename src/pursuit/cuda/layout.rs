@@ -165,9 +165,9 @@ mod tests {
     #[test]
     fn longer_vectors_get_fewer_columns_and_then_none() {
         let columns = |stride| Shape::fit(MAX_CANDIDATES, MAX_BUDGET, stride).map(|shape| shape.columns);
-        assert_eq!(columns(1536), Some(4));
-        assert_eq!(columns(4096), Some(3));
-        assert_eq!(columns(8192), Some(1));
-        assert_eq!(columns(20_000), None);
+        for (longest, expected) in [(3032, 4), (4048, 3), (6072, 2), (12_152, 1)] {
+            assert_eq!(columns(longest), Some(expected), "{longest}");
+            assert_eq!(columns(longest + STRIDE_UNIT).unwrap_or(0), expected - 1, "{longest}");
+        }
     }
 }
