@@ -53,12 +53,16 @@ fn golden(name: &str) -> Golden {
 
 /// The network with its whole vocabulary as answers.
 fn load(name: &str, kernels: Kernels) -> Qwen3_5 {
+    let vocabulary = golden(name).vocab;
+    load_for(name, kernels, &(0..vocabulary).collect::<Vec<_>>())
+}
+
+fn load_for(name: &str, kernels: Kernels, answers: &[u32]) -> Qwen3_5 {
     let text = std::fs::read_to_string(folder(name).join("config.json")).unwrap();
     let config = Qwen3_5Config::parse(&text).unwrap();
     let parameters = Parameters::map(name, &[folder(name).join("model.safetensors")]).unwrap();
     let placement = place(DeviceChoice::Cpu, DtypeChoice::Auto).unwrap();
-    let answers: Vec<u32> = (0..config.vocabulary as u32).collect();
-    Qwen3_5::load(&config, &parameters, &placement, kernels, &answers).unwrap()
+    Qwen3_5::load(&config, &parameters, &placement, kernels, answers).unwrap()
 }
 
 /// Logits of `sequences` that continue `prefix`, packed.
@@ -101,6 +105,20 @@ fn every_golden_sequence_holds_alone_and_in_company() {
                 assert_close(&probed, &case.probe_last_f64, 1e-4, &what);
                 assert_close(found, &case.last_logits_f32, 2e-4, &what);
             }
+        }
+    }
+}
+
+/// Of the vocabulary only the answers' rows are multiplied, tied to the embedding or not.
+#[test]
+fn two_answers_give_two_logits_a_sequence() {
+    for (name, kernels) in every_model_and_form() {
+        let golden = golden(name);
+        let all: Vec<&[u32]> = golden.cases.iter().map(|case| case.ids.as_slice()).collect();
+        let found = logits(&load_for(name, kernels, &[42, 137]), &[], &all, Asking::Last);
+        for (case, found) in golden.cases.iter().zip(&found) {
+            let expected = [case.last_logits_f32[42], case.last_logits_f32[137]];
+            assert_close(found, &expected, 2e-4, &format!("{name}, {kernels:?}, {}", case.name));
         }
     }
 }

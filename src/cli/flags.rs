@@ -263,7 +263,6 @@ impl RerankerFlags {
             },
             tokenizer: self.tokenizer.clone(),
             hub,
-            ..rerank::OpenOptions::default()
         }
     }
 }

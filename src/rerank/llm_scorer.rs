@@ -14,6 +14,8 @@ use crate::nn::{PackedRows, Qwen3_5};
 /// Tokens computed together on the CPU: a layer's activations, not a pass's, set the memory needed. On a GPU a pass
 /// is one group.
 pub(super) const CPU_GROUP: usize = 1024;
+/// Where there are many threads, a group has at least this many tokens for each.
+const TOKENS_A_THREAD: usize = 192;
 
 /// `--share-prefix`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -107,7 +109,10 @@ impl LlmScorer {
         logits: &mut [f32],
         laps: &mut dyn Laps,
     ) -> Result<()> {
-        let limit = if self.placement.device.is_cpu() { CPU_GROUP } else { usize::MAX };
+        let limit = match self.placement.device.is_cpu() {
+            true => CPU_GROUP.max(TOKENS_A_THREAD * rayon::current_num_threads()),
+            false => usize::MAX,
+        };
         let lengths: Vec<usize> = pass.iter().map(|&index| tails[index].len()).collect();
         let groups = groups(&lengths, limit);
         laps.lap(Stage::Pack);

@@ -65,7 +65,10 @@ impl Rotary {
         let untouched = normed.narrow(2, 2 * half, self.width - 2 * half)?;
         let turned = Tensor::cat(&[first, second, untouched], D::Minus1)?;
         let turned = turned.reshape((rows, rotated))?.to_dtype(x.dtype())?;
-        Tensor::cat(&[turned, x.narrow(1, rotated, columns - rotated)?.contiguous()?], 1)
+        match columns - rotated {
+            0 => Ok(turned),
+            rest => Tensor::cat(&[turned, x.narrow(1, rotated, rest)?.contiguous()?], 1),
+        }
     }
 }
 

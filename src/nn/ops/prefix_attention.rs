@@ -65,8 +65,13 @@ impl PrefixAttention {
             candle_core::bail!("the stock form of attention needs padded tails")
         };
         let (sequences, longest, shared) = (padded.sequences, padded.longest, prefix.dim(0)?);
-        let prefix = prefix.unsqueeze(0)?.broadcast_as((sequences, shared, 2 * keys * width))?;
-        let all = Tensor::cat(&[&prefix.contiguous()?, &padded.pad(kv)?], 1)?;
+        let own = padded.pad(kv)?;
+        let all = if shared == 0 {
+            own
+        } else {
+            let prefix = prefix.unsqueeze(0)?.broadcast_as((sequences, shared, 2 * keys * width))?;
+            Tensor::cat(&[&prefix.contiguous()?, &own], 1)?
+        };
         let all_tokens = shared + longest;
         // [sequences * key heads, 1, tokens, width]: candle multiplies up to four dimensions.
         let of_heads = |first: usize| -> Result<Tensor> {

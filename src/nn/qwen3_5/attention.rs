@@ -26,12 +26,12 @@ impl AttentionMixer {
         self.key_rotary.forward(&self.key_value.forward(x, Finish::Bias)?, self.kv_heads, angles)
     }
 
-    /// Mixes sequences whose own keys and values are `kv`, and which continue `prefix`'s.
+    /// Mixes sequences whose own keys and values are `kv`, and which continue `prefix`'s where there is one.
     pub(super) fn forward(
         &self,
         x: &Tensor,
         kv: &Tensor,
-        prefix: &Tensor,
+        prefix: Option<&Tensor>,
         rows: &Continuations,
         asking: Asking,
     ) -> Result<Tensor> {
@@ -39,6 +39,8 @@ impl AttentionMixer {
         let width = query_gate.dim(1)? / 2;
         let queries = query_gate.narrow(1, 0, width)?;
         let queries = self.query_rotary.forward(&queries, self.heads, rows.angles_of(asking))?;
+        let nothing = kv.narrow(0, 0, 0)?;
+        let prefix = prefix.unwrap_or(&nothing);
         let context = self.attention.forward(&queries, kv, prefix, &rows.tails, asking)?;
         let gated = sigmoid_gate(&context, &query_gate.narrow(1, width, width)?, self.kernels)?;
         self.out.forward(&gated, Finish::Bias)

@@ -68,7 +68,7 @@ impl Prefix {
             .iter()
             .map(|layer| match layer {
                 LayerState::Delta(delta) => bytes(&delta.columns) + delta.state.as_ref().map_or(0, bytes),
-                LayerState::Attention(kv) => bytes(kv),
+                LayerState::Attention(kv) => kv.as_ref().map_or(0, bytes),
             })
             .sum()
     }
@@ -76,8 +76,8 @@ impl Prefix {
 
 enum LayerState {
     Delta(DeltaState),
-    /// Keys, rotated, and values: `[tokens, keys | values]`.
-    Attention(Tensor),
+    /// Keys, rotated, and values: `[tokens, keys | values]`; `None` before any token.
+    Attention(Option<Tensor>),
 }
 
 /// Packed sequences where the network runs, with what every layer asks of them.
@@ -162,7 +162,7 @@ impl Qwen3_5 {
     /// The states before any token.
     fn nothing(&self) -> candle_core::Result<Prefix> {
         let Placement { device, dtype, .. } = &self.placement;
-        let state = |layer: &Layer| layer.nothing(&self.config, *dtype, device);
+        let state = |layer: &Layer| layer.nothing(*dtype, device);
         Ok(Prefix { tokens: 0, layers: self.layers.iter().map(state).collect::<candle_core::Result<_>>()? })
     }
 }
@@ -177,8 +177,8 @@ impl Layer {
             }
             Mixer::Attention(mixer) => {
                 let kv = mixer.keys_and_values(&x, &rows.angles)?;
-                let nothing = kv.narrow(0, 0, 0)?;
-                (mixer.forward(&x, &kv, &nothing, rows, Asking::Every)?, LayerState::Attention(kv))
+                let mixed = mixer.forward(&x, &kv, None, rows, Asking::Every)?;
+                (mixed, LayerState::Attention(Some(kv)))
             }
         };
         Ok((self.feed_forward((hidden + mixed)?)?, state))
@@ -196,7 +196,7 @@ impl Layer {
             (Mixer::Delta(mixer), LayerState::Delta(state)) => mixer.forward(&x, state, rows, asking)?,
             (Mixer::Attention(mixer), LayerState::Attention(prefix)) => {
                 let kv = mixer.keys_and_values(&x, &rows.angles)?;
-                mixer.forward(&x, &kv, prefix, rows, asking)?
+                mixer.forward(&x, &kv, prefix.as_ref(), rows, asking)?
             }
             _ => candle_core::bail!("this prefix is of another network"),
         };
@@ -210,18 +210,10 @@ impl Layer {
         hidden + narrow
     }
 
-    fn nothing(
-        &self,
-        config: &Qwen3_5Config,
-        dtype: DType,
-        device: &Device,
-    ) -> candle_core::Result<LayerState> {
+    fn nothing(&self, dtype: DType, device: &Device) -> candle_core::Result<LayerState> {
         Ok(match &self.mixer {
             Mixer::Delta(mixer) => LayerState::Delta(mixer.nothing(dtype, device)?),
-            Mixer::Attention(_) => {
-                let width = 2 * config.kv_heads * config.head_width;
-                LayerState::Attention(Tensor::zeros((0, width), dtype, device)?)
-            }
+            Mixer::Attention(_) => LayerState::Attention(None),
         })
     }
 }

@@ -16,7 +16,7 @@ use pulp::{Arch, Simd, WithSimd};
 
 use super::attention::{Slab, copy_into_panels, transpose_into_panels};
 use super::gated::unit_row;
-use super::prefix_attention::PanelWidth;
+use super::panels::TileShape;
 use super::rows::Rows;
 use super::tile::{Columns, FEW_REGISTERS, MANY_REGISTERS, columns, load, panel_width, store, tile};
 use super::vector_math::exp_of_negative;
@@ -42,7 +42,7 @@ impl PanelState {
     /// Lays out `state`, row-major.
     pub(in crate::nn::ops) fn new(state: &[f32], key_width: usize, value_width: usize) -> Self {
         let mut panels = Vec::new();
-        let panel = Arch::new().dispatch(PanelWidth);
+        let (panel, _) = Arch::new().dispatch(TileShape);
         let rows = Slab { values: state, stride: value_width, column: 0 };
         copy_into_panels(&mut panels, key_width, value_width, panel, rows, 0);
         Self(panels)
@@ -50,7 +50,7 @@ impl PanelState {
 
     /// Writes the state back, row-major.
     fn write(&self, state: &mut [f32], value_width: usize) {
-        let panel = Arch::new().dispatch(PanelWidth);
+        let (panel, _) = Arch::new().dispatch(TileShape);
         let key_width = state.len() / value_width;
         for (number, values) in self.0.chunks_exact(key_width * panel).enumerate() {
             let first = number * panel;

@@ -3,6 +3,7 @@
 use pulp::{Arch, Simd, WithSimd};
 
 use super::attention::{copy_into_panels, transpose_into_panels};
+use super::panels::TileShape;
 use super::rows::Rows;
 use super::tile::{Columns, FEW_REGISTERS, MANY_REGISTERS, columns, panel_width, store, tile};
 use super::vector_math::exp_of_negative;
@@ -42,23 +43,11 @@ impl KvPanels {
             self.values.clear();
             return;
         }
-        let panel = Arch::new().dispatch(PanelWidth);
+        let (panel, _) = Arch::new().dispatch(TileShape);
         let Heads { keys, width, .. } = heads;
         let rows = kv.slab(first);
         transpose_into_panels(&mut self.keys, tokens, width, panel, rows, head);
         copy_into_panels(&mut self.values, tokens, width, panel, rows, keys + head);
-    }
-}
-
-/// Asks the running machine for its panels' width.
-pub(super) struct PanelWidth;
-
-impl WithSimd for PanelWidth {
-    type Output = usize;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) -> usize {
-        panel_width::<S>()
     }
 }
 
