@@ -4,8 +4,13 @@ use std::ffi::c_void;
 
 use rerank_bench::pursuit::cuda::emulator::{Guarded, ThreadOrder, launch};
 
-const ORDERS: [ThreadOrder; 4] =
-    [ThreadOrder::Ascending, ThreadOrder::Descending, ThreadOrder::Shuffled(1), ThreadOrder::Shuffled(2)];
+const ORDERS: [ThreadOrder; 5] = [
+    ThreadOrder::Ascending,
+    ThreadOrder::Descending,
+    ThreadOrder::Shuffled(1),
+    ThreadOrder::Shuffled(2),
+    ThreadOrder::WarpByWarp,
+];
 
 /// Runs a kernel of `kernels/emu/selftest.h`: a buffer of `words` first, then numbers.
 fn run(

@@ -8,7 +8,8 @@ use rerank_bench::pursuit::cuda::emulator::ThreadOrder;
 use rerank_bench::pursuit::cuda::{Candidates, Gpu, Job, MAX_BUDGET, MAX_CANDIDATES, Query, Refusal};
 use rerank_bench::pursuit::{Elements, Error, Normalize, Options, Path, Rows, Scratch, Step, Stop, pursue};
 
-const ORDERS: [ThreadOrder; 3] = [ThreadOrder::Ascending, ThreadOrder::Descending, ThreadOrder::Shuffled(7)];
+const ORDERS: [ThreadOrder; 4] =
+    [ThreadOrder::Ascending, ThreadOrder::Descending, ThreadOrder::Shuffled(7), ThreadOrder::WarpByWarp];
 
 fn close(name: &str, what: &str, got: &[f64], expected: &[f64], tolerance: f64) {
     assert_eq!(got.len(), expected.len(), "{name}: {what}");
@@ -182,6 +183,7 @@ fn check(name: &str, instance: &Instance, kind: Kind, options: &Options) {
     });
     assert_eq!(paths[0], paths[1], "{name}: descending");
     assert_eq!(paths[0], paths[2], "{name}: shuffled");
+    assert_eq!(paths[0], paths[3], "{name}: warp by warp");
     let meant = |row: &[f64]| {
         let norm = match options.normalize {
             Normalize::Yes => row.iter().map(|value| value * value).sum::<f64>().sqrt(),

@@ -146,20 +146,34 @@ void report_overrun(const Block& block) {
     machine.failed = true;
 }
 
-// Lets every thread that can go on run to its next meeting. False where none could.
-bool sweep(Block& block, std::mt19937_64& random) {
-    machine.block = &block;
-    if (machine.launch->order == Order::Shuffled) std::shuffle(block.order.begin(), block.order.end(), random);
+// Lets each thread of `order` that can go on run to its next meeting. False where none could.
+bool run_once(Block& block, const unsigned* order, unsigned count) {
     bool moved = false;
-    for (unsigned k : block.order) {
-        Thread& thread = block.threads[k];
+    for (unsigned k = 0; k < count; k++) {
+        Thread& thread = block.threads[order[k]];
         if (thread.state != State::Ready) continue;
         moved = true;
         machine.thread = &thread;
         fiber_switch(machine.scheduler, thread.fiber);
         machine.thread = nullptr;
-        if (machine.failed) return true;
+        if (machine.failed) break;
     }
+    return moved;
+}
+
+// Gives every thread of the block a turn. False where none could go on.
+bool sweep(Block& block, std::mt19937_64& random) {
+    machine.block = &block;
+    const auto count = unsigned(block.order.size());
+    bool moved = false;
+    if (machine.launch->order == Order::WarpByWarp) {
+        for (unsigned first = 0; first < count; first += kWarp)
+            while (!machine.failed && run_once(block, &block.order[first], kWarp)) moved = true;
+    } else {
+        if (machine.launch->order == Order::Shuffled) std::shuffle(block.order.begin(), block.order.end(), random);
+        moved = run_once(block, block.order.data(), count);
+    }
+    if (machine.failed) return true;
     // Threads that have returned no longer hold the others up.
     if (block.running && block.at_barrier == block.running) release_barrier(block);
     return moved;

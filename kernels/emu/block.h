@@ -60,7 +60,8 @@ T shuffle(unsigned mask, const char* primitive, int line, T value, int source) {
 }
 
 // The order in which threads of a block run between two meetings.
-enum class Order : unsigned { Ascending = 0, Descending = 1, Shuffled = 2 };
+// WarpByWarp lets a warp run as far as it can before the next one starts.
+enum class Order : unsigned { Ascending = 0, Descending = 1, Shuffled = 2, WarpByWarp = 3 };
 
 struct Launch {
     Index grid, size;

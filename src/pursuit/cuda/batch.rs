@@ -90,7 +90,7 @@ pub(super) fn pursue(
     Ok(batch)
 }
 
-/// What can be told without the device. An empty path stands for an answer to come.
+/// What can be told without the device. A path without steps stands for an answer to come.
 fn check(job: &Job<'_>) -> Result<Path, Refusal> {
     let (rows, dimension) = (job.memories.rows(), job.memories.dimension());
     let query = match job.query {
@@ -120,7 +120,8 @@ fn check(job: &Job<'_>) -> Result<Path, Refusal> {
             Err(pursuit::Error::RowOutOfStore { row, index: index.try_into().unwrap_or(u32::MAX), rows }
                 .into())
         }
-        None => Ok(Path::default()),
+        // All of an empty pool is selected from the start.
+        None => Ok(Path { optimum: job.candidates.is_empty().then_some(0), ..Path::default() }),
     }
 }
 

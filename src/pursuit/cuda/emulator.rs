@@ -16,6 +16,8 @@ pub enum ThreadOrder {
     Descending,
     /// Shuffled anew at every barrier.
     Shuffled(u64),
+    /// One warp as far as it can go, then the next.
+    WarpByWarp,
 }
 
 unsafe extern "C" {
@@ -55,6 +57,7 @@ pub unsafe fn launch(
         ThreadOrder::Ascending => (0, 0),
         ThreadOrder::Descending => (1, 0),
         ThreadOrder::Shuffled(seed) => (2, seed),
+        ThreadOrder::WarpByWarp => (3, 0),
     };
     let mut message: [c_char; 512] = [0; 512];
     // SAFETY: the arguments are as the kernel expects them (the caller's promise); the message has the room stated.
