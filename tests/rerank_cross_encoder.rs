@@ -185,4 +185,3 @@ fn wrong_usage_is_told_apart() {
     let scorer = load(&folder(), &options()).unwrap();
     assert_eq!(scorer.score("w5", &["w6"], 0, &mut ()).unwrap_err().exit_code(), 2);
 }
-
