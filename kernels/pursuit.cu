@@ -153,7 +153,7 @@ class Pursuit {
         unsigned epoch = 1, step = 0, run = 0, optimum = 0, stopped = 0;
         for (;;) {
             const bool last = step == budget || stopped, rest = step < task_.count;
-            if (last && (stopped || rest) && !(plan_.trace && rest)) break;
+            if (last && rest && !plan_.trace) break;
             Look best = {0, -INFINITY};
             if (rest) best = look(epoch);
             if (step > 0 && !optimum) {
