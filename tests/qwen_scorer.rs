@@ -208,5 +208,5 @@ fn random_weights_need_neither_weights_nor_a_tokenizer() {
     assert!(scores.logits.iter().all(|logit| logit.is_finite()));
     assert!(scores.prefix_tokens > 50, "the prompt's frame is there: {}", scores.prefix_tokens);
     let notes = scorer.info().notes.join("; ");
-    assert!(notes.contains("stand-in") && notes.contains("scores do not"), "{notes}");
+    assert!(notes.contains("stand-in"), "{notes}");
 }

@@ -120,7 +120,6 @@ impl Opening<'_> {
                     self.model,
                     count / 1_000_000
                 ));
-                self.notes.push("random weights: latencies mean something, scores do not".to_owned());
                 Ok(Parameters::random(self.model, self.options.seed))
             }
             WeightsSource::Pretrained => {
