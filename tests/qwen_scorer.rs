@@ -209,4 +209,5 @@ fn random_weights_need_neither_weights_nor_a_tokenizer() {
     assert!(scores.prefix_tokens > 50, "the prompt's frame is there: {}", scores.prefix_tokens);
     let notes = scorer.info().notes.join("; ");
     assert!(notes.contains("stand-in"), "{notes}");
+    assert_eq!(scorer.info().weights, WeightsSource::Random);
 }
