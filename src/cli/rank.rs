@@ -117,7 +117,14 @@ pub fn run(flags: Flags) -> Result<()> {
     // The reader runs ahead by a chunk: reading overlaps with ordering, and memory stays bounded. It is not
     // waited for: after a fault it may stand before an input that never ends.
     let (sender, receiver) = sync_channel(policy.chunk());
-    std::thread::spawn(move || pools.map(|pool| sender.send(pool)).take_while(Result::is_ok).for_each(drop));
+    std::thread::spawn(move || {
+        for pool in pools {
+            // Nobody listens any more: the ordering side has ended.
+            if sender.send(pool).is_err() {
+                break;
+            }
+        }
+    });
     order(policy.as_ref(), receiver, &flags, &mut output)
 }
 
