@@ -88,7 +88,7 @@ fn a_budget_above_the_pool_gives_the_pool() {
 fn candidates_cuts_the_pool_and_questions_the_file() {
     let input = pool("a") + &pool("b") + &pool("c");
     let run = rank(&["--model", "original", "--candidates", "2", "--questions", "2"], &input).exits(0);
-    assert_eq!(run.lines().iter().map(|line| indices(line)).collect::<Vec<_>>(), [[0, 1], [0, 1]]);
+    assert_eq!(run.lines().iter().map(indices).collect::<Vec<_>>(), [[0, 1], [0, 1]]);
 }
 
 #[test]
