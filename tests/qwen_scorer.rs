@@ -109,8 +109,10 @@ fn what_sequences_have_in_common_is_run_once() {
     let sequences: Vec<Vec<u32>> = (0..9).map(|i| [&begin[..], &[70 + i, 80, 90]].concat()).collect();
     let scores = scorer.score_ids(&sequences, 4, &mut ()).unwrap();
     assert_eq!((scores.prefix_tokens, scores.real_tokens, scores.naive_tokens), (50, 50 + 27, 9 * 53));
-    let alone: Vec<f32> =
-        sequences.iter().map(|ids| scorer.score_ids(&[ids.clone()], 1, &mut ()).unwrap().logits[0]).collect();
+    let alone: Vec<f32> = sequences
+        .iter()
+        .map(|ids| scorer.score_ids(std::slice::from_ref(ids), 1, &mut ()).unwrap().logits[0])
+        .collect();
     assert_near(&scores.logits, &alone);
 }
 
