@@ -1,7 +1,7 @@
 //! Where parameters come from: the hub or its cache, a folder, or a seeded generator.
 //!
 //! [`hub`] and [`folder`] end in [`ModelFiles`], the paths of one model on this disk; [`Parameters`] reads
-//! tensors out of them (memory-mapped), or draws them ([`random`]), and checks every name and shape.
+//! tensors out of them (memory-mapped), or draws them (`random`), and checks every name and shape.
 
 pub mod card;
 pub mod folder;

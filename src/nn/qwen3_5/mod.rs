@@ -1,7 +1,7 @@
 //! The Qwen3.5 dense text model as a scorer: logits of a few answers at the end of each sequence.
 //!
 //! Pre-norm decoder, `h += mixer(norm(h)); h += W_down (silu(W_gate x) * W_up x)` with `x = norm(h)`, whose mixers
-//! are gated delta rules ([`delta`]) and, every fourth layer, gated attention ([`attention`]). All prompts of a pool
+//! are gated delta rules (`delta`) and, every fourth layer, gated attention (`attention`). All prompts of a pool
 //! begin alike: [`Qwen3_5::begin`] runs that beginning once, and [`Qwen3_5::forward`] continues it for every
 //! candidate, reading its keys, values and states in place.
 

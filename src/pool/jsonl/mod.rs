@@ -7,7 +7,7 @@
 //! ```
 //!
 //! (on one line). Instead of repeating what many pools share, a pool may name a memory store (`embeddings`, a
-//! [`Store`]) and a memory table (`memories`, JSON Lines whose line i describes row i) and point into both
+//! [`Store`](super::Store)) and a memory table (`memories`, JSON Lines whose line i describes row i) and point into both
 //! with `row` on a candidate, `rows` for the whole list, `query_row` and `gold_rows`. What a pool or a
 //! candidate says itself goes before what its row says. Paths are relative to the pool file.
 //!
