@@ -110,10 +110,3 @@ fn cpu_flags() -> Vec<&'static str> {
 fn cpu_flags() -> Vec<&'static str> {
     Vec::new()
 }
-
-/// Largest amount of memory this process has held, bytes, where the system says.
-pub fn peak_memory() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
-    line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib * 1024)
-}
