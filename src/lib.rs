@@ -28,6 +28,7 @@
 pub mod cli;
 pub mod device;
 pub mod error;
+mod journal;
 pub mod measure;
 #[cfg(feature = "neural")]
 pub mod nn;

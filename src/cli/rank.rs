@@ -1,7 +1,5 @@
 //! `rank`: order the pools of a file, streaming, in input order.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -12,6 +10,7 @@ use super::flags::{MachineFlags, RerankerFlags, SelectorFlags, positive};
 use super::output::Output;
 use super::{input, progress};
 use crate::error::{Error, Result};
+use crate::journal;
 use crate::policy::{self, Policy, Selection, Settings};
 use crate::pool::Pool;
 use crate::report::ranking;
@@ -200,27 +199,13 @@ fn answers(policy: &dyn Policy, chunk: Vec<Result<Pool>>, top_k: usize) -> Vec<R
 
 /// Opens the output of an interrupted run behind its last whole line, and counts the lines before.
 fn resume(path: &Path) -> Result<(Output, usize)> {
-    let cannot = |error: std::io::Error| Error::file(path, format!("cannot be resumed: {error}"));
-    let mut file =
-        File::options().read(true).write(true).create(true).truncate(false).open(path).map_err(cannot)?;
-    let (mut lines, mut end) = (0, 0);
-    let mut reader = BufReader::new(&file);
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        let length = reader.read_until(b'\n', &mut line).map_err(cannot)?;
-        if length == 0 || line.last() != Some(&b'\n') {
-            break;
-        }
-        serde_json::from_slice::<serde::de::IgnoredAny>(&line)
-            .map_err(|error| Error::line(path, lines + 1, format!("is no line of rank's ({error})")))?;
-        lines += 1;
-        end += length as u64;
-    }
-    file.set_len(end)
-        .and_then(|()| file.seek(SeekFrom::Start(end)))
-        .and_then(|_| file.flush())
-        .map_err(cannot)?;
+    let mut lines = 0;
+    let file = journal::reopen(path, |number, line| {
+        lines = number;
+        serde_json::from_slice::<serde::de::IgnoredAny>(line)
+            .map(drop)
+            .map_err(|error| Error::line(path, number, format!("is no line of rank's ({error})")))
+    })?;
     if lines > 0 {
         progress::say(&format!("{}: going on behind {lines} ordered pools", path.display()));
     }

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use super::clock::Clock;
 use super::interleave::{Progress, Questions, Rules, measure};
 use super::results::Row;
 use crate::error::{Error, Result};
+use crate::journal;
 use crate::policy::Policy;
 use crate::pool::Pool;
 
@@ -171,29 +172,16 @@ impl Ledger {
     /// # Errors
     /// The file cannot be opened, or one of its whole lines is no entry.
     pub fn open(path: &Path, context: serde_json::Value) -> Result<Self> {
-        let fault = |error: std::io::Error| Error::file(path, format!("cannot be used as a ledger: {error}"));
-        let mut file =
-            File::options().read(true).write(true).create(true).truncate(false).open(path).map_err(fault)?;
         let mut rows = HashMap::new();
-        let (mut end, mut number) = (0, 0);
-        let mut reader = BufReader::new(&file);
-        let mut line = Vec::new();
-        loop {
-            line.clear();
-            let length = reader.read_until(b'\n', &mut line).map_err(fault)?;
-            if length == 0 || line.last() != Some(&b'\n') {
-                break;
-            }
-            number += 1;
-            end += length as u64;
-            let entry: OwnedEntry = serde_json::from_slice(&line).map_err(|error| {
+        let file = journal::reopen(path, |number, line| {
+            let entry: OwnedEntry = serde_json::from_slice(line).map_err(|error| {
                 Error::line(path, number, format!("is no finished cell ({error}); give another folder"))
             })?;
             if entry.context == context {
                 rows.insert(entry.cell, entry.row);
             }
-        }
-        file.set_len(end).and_then(|()| file.seek(SeekFrom::Start(end))).map_err(fault)?;
+            Ok(())
+        })?;
         Ok(Self { context, rows, file: Some((path.to_owned(), file)) })
     }
 
