@@ -9,7 +9,7 @@ DIR     random-weight folder of the model with config.json, model.safetensors, t
         token counts and scores can be compared
 FILE    pool file with texts; the benchmark wants embeddings in it too
 
-Every round runs each side once, one after the other, so that drift of the machine hits all alike. What is compared is
+Every round runs each side once after a short warm-up, one after the other, so that drift of the machine hits all alike. What is compared is
 the least time a pool over the rounds, tokenising included. With one thread the peers' process CPU time is printed
 beside the wall time: it is the figure to read on a busy machine. Weights are random: times mean something, scores do not.
 """
@@ -51,7 +51,7 @@ def product(a, engine, batch):
     """Our own binary: (milliseconds of every pool, real tokens, padded tokens); it counts a cell's tokens."""
     with tempfile.NamedTemporaryFile(suffix=".json") as out:
         run([a.bench, "--model", a.folder, "--engine", engine, "--batch", str(batch), "--threads", str(a.threads), "--device", "cpu",
-             "--input", a.pools, "--questions", str(a.questions), "--json", out.name])
+             "--input", a.pools, "--questions", str(a.questions), "--warmup", "0", "--json", out.name])
         rows = json.load(open(out.name))["rows"]
     row = next(r for r in rows if r.get("engine") == engine)
     return row["times_ms"], None, row["real_tokens"], row["padded_tokens"]

@@ -144,33 +144,61 @@ pub fn gpu_report() -> GpuReport {
     GpuReport { facts: Vec::new(), problem: Some(format!("{missing}; build with --features cuda")) }
 }
 
-/// Runs every GPU kernel against its CPU twin.
+/// Runs everything that has a twin on `device` against it: the selector's kernels (GPUs only), and every step of the
+/// networks in candle's own operations against the CPU's fused form.
 ///
 /// # Errors
-/// The GPU cannot be opened, or fails.
-pub fn self_test() -> Result<Vec<SelfCheck>> {
-    #[cfg(feature = "cuda")]
-    return Ok(crate::pursuit::cuda::Gpu::open(0)?
-        .self_test()?
-        .into_iter()
-        .map(|check| SelfCheck {
+/// The device cannot be opened, or fails.
+pub fn self_test(device: DeviceChoice) -> Result<Vec<SelfCheck>> {
+    let mut checks = match device {
+        DeviceChoice::Cpu => Vec::new(),
+        DeviceChoice::Auto => selector_checks(0)?,
+        DeviceChoice::Cuda(ordinal) => selector_checks(ordinal)?,
+    };
+    #[cfg(feature = "neural")]
+    {
+        // In f32, not TF32, whose products would have to be judged by another measure.
+        let placement = place(device, DtypeChoice::F32)?;
+        checks.extend(crate::nn::ops::self_test(&placement.device).into_iter().map(|check| SelfCheck {
             passed: check.passed(),
-            line: format!(
-                "{}: {} of {} orders agree, largest difference of a score {:.1e}",
-                check.name, check.agreeing, check.pools, check.worst
-            ),
-        })
-        .collect());
-    #[cfg(not(feature = "cuda"))]
+            line: match &check.outcome {
+                Ok(worst) => format!("{}: off by {worst:.1e}, allowed {:.0e}", check.name, check.tolerance),
+                Err(why) => format!("{}: failed: {why}", check.name),
+            },
+        }));
+    }
+    if checks.is_empty() {
+        checks.push(SelfCheck { passed: true, line: "nothing in this build has a twin on the CPU".into() });
+    }
+    Ok(checks)
+}
+
+#[cfg(feature = "cuda")]
+fn selector_checks(ordinal: usize) -> Result<Vec<SelfCheck>> {
+    let checks = crate::pursuit::cuda::Gpu::open(ordinal)?.self_test()?;
+    let line = |check: crate::pursuit::cuda::Check| SelfCheck {
+        passed: check.passed(),
+        line: format!(
+            "MemPursuit, {}: {} of {} orders agree, largest difference of a score {:.1e}",
+            check.name, check.agreeing, check.pools, check.worst
+        ),
+    };
+    Ok(checks.into_iter().map(line).collect())
+}
+
+#[cfg(not(feature = "cuda"))]
+fn selector_checks(_: usize) -> Result<Vec<SelfCheck>> {
     Err(Error::Device(gpu_report().problem.unwrap_or_default()))
 }
 
 #[cfg(feature = "neural")]
-pub use placement::{Placement, candle_fault, place};
+pub use placement::{Placement, candle_fault, matmul_rate, place};
 
 #[cfg(feature = "neural")]
 mod placement {
-    use candle_core::{DType, Device};
+    use std::time::Instant;
+
+    use candle_core::{DType, Device, Tensor};
 
     use super::*;
 
@@ -243,6 +271,24 @@ mod placement {
     #[cfg(not(feature = "cuda"))]
     fn open_cuda(_ordinal: usize) -> Result<Device, String> {
         Err(cuda_missing_from_build().unwrap_or_default().to_owned())
+    }
+
+    /// Operations a second of a large matrix product on this device in this format: what networks can reach at best.
+    ///
+    /// # Errors
+    /// The device fails.
+    pub fn matmul_rate(placement: &Placement) -> Result<f64> {
+        let fault = |error| candle_fault("the matrix product that is timed first", error);
+        let side = if placement.device.is_cpu() { 1024 } else { 4096 };
+        let square = || Tensor::ones((side, side), placement.dtype, &placement.device);
+        let (left, right) = (square().map_err(fault)?, square().map_err(fault)?);
+        let mut best = f64::INFINITY;
+        for _ in 0..4 {
+            let start = Instant::now();
+            left.matmul(&right).and_then(|_| placement.device.synchronize()).map_err(fault)?;
+            best = best.min(start.elapsed().as_secs_f64());
+        }
+        Ok(2.0 * (side as f64).powi(3) / best)
     }
 
     /// What candle reported while doing `what`, as this crate's error: out of memory is told apart, because

@@ -44,6 +44,7 @@ impl Policy for Scripted {
             weights: if reranker { "random" } else { "none" }.into(),
             revision: None,
             prompt_hash: None,
+            share_prefix: None,
             batch: reranker.then_some(128),
             notes: Vec::new(),
         }
@@ -79,7 +80,7 @@ fn pools(count: usize) -> Vec<Pool> {
 }
 
 fn rules(warmup: usize, questions: Questions) -> Rules {
-    Rules { top_k: 20, warmup, questions }
+    Rules { top_k: 20, warmup, warm: false, questions }
 }
 
 /// MemPursuit at 2 ms and a cross-encoder at 100, 110, 120, 130 ms, after one warm-up each.

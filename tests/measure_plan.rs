@@ -31,6 +31,7 @@ impl Policy for Timed {
             weights: "random".into(),
             revision: None,
             prompt_hash: None,
+            share_prefix: None,
             batch: Some(self.batch),
             notes: vec!["a note".into()],
         }
@@ -75,7 +76,7 @@ impl Workshop for Shop {
 
 fn cell(model: &str, batch: usize) -> Cell {
     Cell {
-        variant: Variant { model: model.into(), engine: "packed".into() },
+        variant: Variant::reranker(model, "packed"),
         batch,
         candidates: 200,
         top_k: 20,

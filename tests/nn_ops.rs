@@ -216,3 +216,13 @@ fn a_nan_is_never_hidden() {
     let found: Vec<Vec<f32>> = attention(&tensor(&qkv, 5, 48), &segments, 1).unwrap().to_vec2().unwrap();
     assert!(found[0].iter().all(|v| v.is_nan()) && found[1].iter().all(|v| v.is_finite()));
 }
+
+/// What `doctor --self-test` runs on a GPU, on this processor.
+#[test]
+fn every_step_agrees_with_its_twin() {
+    let checks = rerank_bench::nn::ops::self_test(&Device::Cpu);
+    assert!(checks.len() >= 16);
+    for check in checks {
+        assert!(check.passed(), "{check:?}");
+    }
+}

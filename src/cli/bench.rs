@@ -71,7 +71,12 @@ impl Flags {
             None if self.demo() => DEMO,
             None => Questions::Fixed(QUESTIONS),
         };
-        Rules { top_k: self.top_k, warmup: self.warmup.unwrap_or(usize::from(!self.demo())), questions }
+        Rules {
+            top_k: self.top_k,
+            warmup: self.warmup.unwrap_or(usize::from(!self.demo())),
+            warm: false,
+            questions,
+        }
     }
 
     fn settings(&mut self) -> Result<Settings> {

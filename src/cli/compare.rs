@@ -15,7 +15,7 @@ use crate::measure::environment::Environment;
 use crate::policy::{self, MemPursuit, Policy, Settings};
 use crate::pool::synthetic::Synthetic;
 use crate::pool::{Pool, Store, StoredQuery, Vectors};
-use crate::report::compare::table;
+use crate::report::compare::{chart, table};
 
 /// Batches over one store: pools at a time.
 const SHARED: [usize; 5] = [1, 16, 256, 1_540, 16_384];
@@ -52,13 +52,16 @@ pub struct Flags {
     /// Write the comparison to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Write latency over batch size as a figure to this file
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
     #[command(flatten)]
     selector: SelectorFlags,
 }
 
 /// Runs the command.
 pub fn run(mut flags: Flags) -> Result<()> {
-    if let Some(path) = &flags.json {
+    for path in [&flags.json, &flags.svg].into_iter().flatten() {
         output::check_writable(path)?;
     }
     let threads = super::use_threads(flags.threads)?;
@@ -78,6 +81,9 @@ pub fn run(mut flags: Flags) -> Result<()> {
         let text = serde_json::to_string_pretty(&comparison)
             .map_err(|error| Error::Output { to: path.display().to_string(), source: error.into() })?;
         Output::create(path)?.write(&format!("{text}\n"))?;
+    }
+    if let Some(path) = &flags.svg {
+        Output::create(path)?.write(&chart(&comparison).svg())?;
     }
     let (agreeing, pools) = comparison.agreement();
     if agreeing < pools {

@@ -230,6 +230,11 @@ impl RerankerFlags {
         }
     }
 
+    /// Whether LLM scorers run every prompt whole.
+    pub fn unshared(&self) -> bool {
+        self.share_prefix == SharePrefix::Off
+    }
+
     #[cfg(feature = "neural")]
     fn options(&self, device: DeviceChoice, dtype: DtypeChoice, seed: u64) -> crate::rerank::OpenOptions {
         use crate::{nn, rerank, weights};

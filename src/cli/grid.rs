@@ -46,7 +46,7 @@ pub fn run(flags: Flags) -> Result<()> {
     flags.selector.apply(&mut settings);
     let mut bench = Bench::new(settings, flags.input.clone(), flags.seed);
     let cell = |candidates: usize, top_k: usize| Cell {
-        variant: Variant { model: policy::REFERENCE.into(), engine: String::new() },
+        variant: Variant::selector(policy::REFERENCE),
         batch: 0,
         candidates,
         top_k,

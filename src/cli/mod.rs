@@ -12,6 +12,8 @@ mod models;
 mod output;
 mod progress;
 mod rank;
+#[cfg(feature = "neural")]
+mod reproduce;
 mod sweep;
 mod workshop;
 
@@ -50,6 +52,9 @@ enum Command {
     Sweep(sweep::Flags),
     /// MemPursuit's latency over pool sizes and budgets, the paper's Table 14 beside it
     Grid(grid::Flags),
+    /// The paper's Tables 12, 13 and 14 and Figures 5 and 9 for this machine, as a report folder
+    #[cfg(feature = "neural")]
+    Reproduce(reproduce::Flags),
 }
 
 const AFTER_HELP: &str = "\
@@ -100,6 +105,8 @@ fn run(cli: Cli) -> Result<()> {
         Some(Command::Doctor(flags)) => doctor::run(flags),
         Some(Command::Sweep(flags)) => sweep::run(flags),
         Some(Command::Grid(flags)) => grid::run(flags),
+        #[cfg(feature = "neural")]
+        Some(Command::Reproduce(flags)) => reproduce::run(flags),
     }
 }
 

@@ -56,6 +56,16 @@ impl Cell {
     }
 }
 
+#[cfg(feature = "neural")]
+/// A length of time as people say it: `40 s`, `12 min`, `3 h 5 min`.
+pub fn span(time: Duration) -> String {
+    match time.as_secs() {
+        s @ 0..90 => format!("{s} s"),
+        s @ 90..5400 => format!("{} min", (s + 30) / 60),
+        s => format!("{} h {} min", s / 3600, s % 3600 / 60),
+    }
+}
+
 fn seconds(time: Duration) -> String {
     match time.as_secs_f64() {
         s if s < 0.1 => format!("{:.2} ms", s * 1e3),

@@ -1,8 +1,11 @@
 //! `sweep`: latency over batch sizes (the paper's Figure 9).
 
+use std::path::PathBuf;
+
 use clap::Args;
 
 use super::flags::{ExportFlags, MachineFlags, RerankerFlags, SelectorFlags, positive};
+use super::output::{self, Output};
 use super::workshop::{Bench, show};
 use crate::error::Result;
 use crate::measure::clock::WallClock;
@@ -10,7 +13,7 @@ use crate::measure::environment::Environment;
 use crate::measure::plan::{self, Cell, Event, Ledger, Variant};
 use crate::measure::results::{Results, Status, Workload};
 use crate::policy::{self, Settings};
-use crate::report::{Markdown, Terminal, paper};
+use crate::report::{Exporter, Markdown, SweepFigure, Terminal, paper};
 
 #[derive(Debug, Args)]
 pub struct Flags {
@@ -38,6 +41,9 @@ pub struct Flags {
     /// Seed of generated pools and random weights
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
+    /// Write the figure to this file
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
     #[command(flatten)]
     exports: ExportFlags,
     #[command(flatten)]
@@ -54,13 +60,17 @@ pub fn run(flags: Flags) -> Result<()> {
         policy::resolve(name)?;
     }
     flags.exports.check()?;
+    flags.svg.iter().try_for_each(|path| output::check_writable(path))?;
     let threads = super::use_threads(flags.machine.threads)?;
     let mut settings = Settings::default();
     flags.selector.apply(&mut settings);
     flags.reranker.apply(&mut settings, &flags.machine, flags.seed)?;
     let mut bench = Bench::new(settings, flags.input.clone(), flags.seed);
     let cell = |model: &str, batch: usize| Cell {
-        variant: Variant { model: model.into(), engine: flags.reranker.engine_name().into() },
+        variant: Variant {
+            unshared: flags.reranker.unshared(),
+            ..Variant::reranker(model, flags.reranker.engine_name())
+        },
         batch,
         candidates: flags.candidates,
         top_k: flags.top_k,
@@ -90,6 +100,9 @@ pub fn run(flags: Flags) -> Result<()> {
         rows,
     };
     flags.exports.write(&results, &Terminal, &Markdown)?;
+    if let Some(path) = &flags.svg {
+        Output::create(path)?.write(&SweepFigure.export(&results)?)?;
+    }
     // Cells without memory are results; anything else that went wrong is a failure.
     failed.map_or(Ok(()), |error| Err(crate::Error::Device(format!("a cell failed: {error}"))))
 }

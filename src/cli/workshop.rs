@@ -33,6 +33,25 @@ impl Bench {
         self.last.as_ref()?.2.iter().find_map(Pool::dimension)
     }
 
+    /// The settings with what the variant says about itself.
+    #[cfg(feature = "neural")]
+    fn settings_of(&self, variant: &Variant) -> Settings {
+        use crate::rerank::{Engine, SharePrefix};
+        let mut settings = self.settings.clone();
+        if variant.engine == Engine::Candle.name() {
+            settings.reranker.engine = Engine::Candle;
+        }
+        if variant.unshared {
+            settings.reranker.share_prefix = SharePrefix::Off;
+        }
+        settings
+    }
+
+    #[cfg(not(feature = "neural"))]
+    fn settings_of(&self, _: &Variant) -> Settings {
+        self.settings.clone()
+    }
+
     fn make(&self, candidates: usize, questions: usize) -> Result<Vec<Pool>> {
         let Some(input) = &self.input else {
             let generator = Synthetic { candidates, seed: self.seed, ..Synthetic::default() };
@@ -56,7 +75,7 @@ impl Workshop for Bench {
     }
 
     fn open(&mut self, variant: &Variant) -> Result<Box<dyn Policy>> {
-        policy::open(policy::resolve(&variant.model)?, &self.settings, &progress::say)
+        policy::open(policy::resolve(&variant.model)?, &self.settings_of(variant), &progress::say)
     }
 
     fn pools(&mut self, candidates: usize, questions: usize) -> Result<Vec<Pool>> {

@@ -98,6 +98,8 @@ pub struct Rules {
     pub top_k: usize,
     /// Untimed runs of full shape before the first timed one; 0 is a small run.
     pub warmup: usize,
+    /// The policy has run just before: it needs no small run.
+    pub warm: bool,
     pub questions: Questions,
 }
 
@@ -129,6 +131,7 @@ pub fn measure(
     let Some(first) = pools.first() else { return Ok((base, times)) };
     for run in 0..rules.warmup.max(1) {
         progress(Progress::WarmUp { run: run + 1, of: rules.warmup.max(1) });
+        let other = other.filter(|_| rules.warmup > 0 || !rules.warm);
         for policy in [Some(reference), other].into_iter().flatten() {
             match rules.warmup {
                 0 => policy.warm_up_small(first, rules.top_k)?,

@@ -5,5 +5,6 @@ pub mod compare;
 pub mod environment;
 pub mod interleave;
 pub mod plan;
+pub mod reproduction;
 pub mod results;
 pub mod statistics;

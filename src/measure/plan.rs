@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::clock::Clock;
 use super::interleave::{Progress, Questions, Rules, measure};
-use super::results::Row;
+use super::results::{Row, Status};
 use crate::error::{Error, Result};
 use crate::journal;
 use crate::policy::Policy;
@@ -24,6 +24,26 @@ pub struct Variant {
     pub model: String,
     /// Whose network runs; empty for selectors.
     pub engine: String,
+    /// LLM scorers: every prompt is run whole, without sharing what a pool's prompts begin with.
+    #[serde(default)]
+    pub unshared: bool,
+}
+
+impl Variant {
+    /// A policy without a network.
+    pub fn selector(model: &str) -> Self {
+        Self { model: model.into(), engine: String::new(), unshared: false }
+    }
+
+    /// A reranker, computed by `engine`.
+    pub fn reranker(model: &str, engine: &str) -> Self {
+        Self { model: model.into(), engine: engine.into(), unshared: false }
+    }
+
+    /// An LLM scorer without a shared prefix.
+    pub fn unshared(model: &str, engine: &str) -> Self {
+        Self { unshared: true, ..Self::reranker(model, engine) }
+    }
 }
 
 /// One measurement.
@@ -80,6 +100,7 @@ pub fn run(
 ) -> Result<Vec<Row>> {
     let reference = workshop.reference()?;
     let mut open: Option<(Variant, Result<Box<dyn Policy>>)> = None;
+    let mut warm = false;
     let mut rows = Vec::with_capacity(cells.len());
     for (i, cell) in cells.iter().enumerate() {
         let known = ledger.row(cell);
@@ -91,17 +112,20 @@ pub fn run(
         let start = clock.now();
         let pools = workshop.pools(cell.candidates, cell.questions)?;
         let row = if cell.variant.model == reference.name() {
-            one(clock, reference.as_ref(), None, &pools, cell, tell)
+            one(clock, reference.as_ref(), None, &pools, cell, false, tell)
         } else {
             if open.as_ref().is_none_or(|(variant, _)| *variant != cell.variant) {
                 // Dropped first: two large models are never held at once.
                 drop(open.take());
                 open = Some((cell.variant.clone(), workshop.open(&cell.variant)));
+                warm = false;
             }
             match &mut open {
                 Some((_, Ok(policy))) => {
                     policy.set_batch(cell.batch);
-                    one(clock, reference.as_ref(), Some(policy.as_ref()), &pools, cell, tell)
+                    let row = one(clock, reference.as_ref(), Some(policy.as_ref()), &pools, cell, warm, tell);
+                    warm = row.status == Status::Ok;
+                    row
                 }
                 Some((_, Err(error))) => Row::unopened(cell, error),
                 None => continue,
@@ -120,9 +144,11 @@ fn one(
     other: Option<&dyn Policy>,
     pools: &[Pool],
     cell: &Cell,
+    warm: bool,
     tell: &mut dyn FnMut(Event<'_>),
 ) -> Row {
-    let rules = Rules { top_k: cell.top_k, warmup: cell.warmup, questions: Questions::Fixed(cell.questions) };
+    let rules =
+        Rules { top_k: cell.top_k, warmup: cell.warmup, warm, questions: Questions::Fixed(cell.questions) };
     let policy = other.unwrap_or(reference);
     match measure(clock, reference, other, pools, &rules, &mut |step| tell(Event::Progress(step))) {
         Ok((base, _)) if other.is_none() => Row::new(policy.name(), policy.describe(), &base, None),
@@ -187,7 +213,7 @@ impl Ledger {
 
     /// The row of a finished cell. A cell that failed is tried again.
     pub fn row(&self, cell: &Cell) -> Option<&Row> {
-        self.rows.get(cell).filter(|row| row.status != super::results::Status::Error)
+        self.rows.get(cell).filter(|row| row.status != Status::Error)
     }
 
     fn add(&mut self, cell: &Cell, row: &Row) -> Result<()> {

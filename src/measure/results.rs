@@ -38,7 +38,7 @@ pub struct Workload {
 }
 
 /// Distribution of pair lengths, tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Tokens {
     pub mean: f64,
     pub p50: f64,
@@ -91,6 +91,9 @@ pub struct Row {
     pub naive_tokens: Option<usize>,
     /// Wasted slots over all questions.
     pub padded_tokens: usize,
+    /// Tokens of one pair or prompt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<Tokens>,
     /// Pairs cut, and the tokens that they lost, over all questions.
     pub truncated: usize,
     pub truncated_tokens: usize,
@@ -137,6 +140,7 @@ impl Row {
             prefix_tokens: Some(times.prefix_tokens).filter(|&tokens| tokens > 0),
             naive_tokens: Some(times.naive_tokens).filter(|&tokens| tokens > times.real_tokens),
             padded_tokens: times.padded_tokens,
+            tokens: Tokens::of(&times.token_lengths),
             truncated: times.truncated,
             truncated_tokens: times.truncated_tokens,
             mean_ms: summary.map(|s| s.mean),
@@ -177,6 +181,7 @@ impl Row {
             weights: "none".into(),
             revision: None,
             prompt_hash: None,
+            share_prefix: cell.variant.unshared.then_some(false),
             batch: Some(cell.batch).filter(|&batch| batch > 0),
             notes: Vec::new(),
         };

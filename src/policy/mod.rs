@@ -107,6 +107,9 @@ pub struct Description {
     /// Hash of the prompt around query and document.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt_hash: Option<String>,
+    /// LLM scorers: whether what all prompts of a pool begin with is run once a pool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share_prefix: Option<bool>,
     /// Candidates in one forward pass; `None` for selectors.
     pub batch: Option<usize>,
     /// What was lowered, replaced or left out when the policy was opened; shown to the user.
@@ -125,6 +128,7 @@ impl Description {
             weights: "none".into(),
             revision: None,
             prompt_hash: None,
+            share_prefix: None,
             batch: None,
             notes: Vec::new(),
         }

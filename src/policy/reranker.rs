@@ -76,6 +76,7 @@ impl Policy for Reranker {
             weights: info.weights.name().into(),
             revision: info.revision.clone(),
             prompt_hash: info.prompt_hash.clone(),
+            share_prefix: info.share_prefix,
             batch: Some(self.batch),
             notes: info.notes.clone(),
         }

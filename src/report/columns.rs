@@ -18,6 +18,17 @@ const fn figures(heading: &'static str, cell: fn(&Row) -> String) -> Column {
     Column { heading, figures: true, cell }
 }
 
+/// The model and what is particular about its run: `bge-base (candle)`, `qwen3.5-2b (unshared)`.
+pub fn variant(row: &Row) -> String {
+    let engine = row.description.engine.as_deref().filter(|&engine| engine != "packed");
+    let unshared = (row.description.share_prefix == Some(false)).then_some("unshared");
+    let particular: Vec<&str> = [engine, unshared].into_iter().flatten().collect();
+    match particular.as_slice() {
+        [] => row.model.clone(),
+        some => format!("{} ({})", row.model, some.join(", ")),
+    }
+}
+
 /// A figure that only rerankers have.
 fn reranker_only(row: &Row, value: usize) -> String {
     if row.is_reranker() { thousands(value as u64) } else { "-".into() }
@@ -25,10 +36,7 @@ fn reranker_only(row: &Row, value: usize) -> String {
 
 /// All columns, left to right.
 pub const COLUMNS: &[Column] = &[
-    text("model", |row| match &row.description.engine {
-        Some(engine) if engine != "packed" => format!("{} ({engine})", row.model),
-        _ => row.model.clone(),
-    }),
+    text("model", variant),
     text("device", |row| row.description.device.clone()),
     text("dtype", |row| row.description.dtype.clone()),
     text("weights", |row| match row.description.weights.as_str() {

@@ -1,8 +1,9 @@
 //! The table of `compare`.
 
+use super::chart::{Chart, Marker, Scale, Series};
 use super::figures::{milliseconds, ratio};
 use super::{notes, text_table};
-use crate::measure::compare::{Comparison, Layout};
+use crate::measure::compare::{Batch, Comparison, Layout};
 
 /// The comparison as a table with its notes.
 pub fn table(comparison: &Comparison) -> String {
@@ -56,4 +57,45 @@ pub fn table(comparison: &Comparison) -> String {
     ];
     lines.extend(comparison.left_out.iter().cloned());
     format!("{table}\n{}\n", lines.join("\n"))
+}
+
+/// Time a pool over the pools in one call, of both sides and both layouts.
+pub fn chart(comparison: &Comparison) -> Chart {
+    type Side = (&'static str, fn(&Batch) -> f64);
+    let sides: [Side; 3] = [
+        ("CPU, 1 thread", |batch| batch.cpu_one_thread_ms),
+        ("CPU, all threads", |batch| batch.cpu_all_threads_ms),
+        ("GPU", |batch| batch.gpu_ms),
+    ];
+    let mut series = Vec::new();
+    for (look, (side, milliseconds)) in sides.into_iter().enumerate() {
+        for (line, layout) in [Layout::Shared, Layout::Distinct].into_iter().enumerate() {
+            let batches = comparison.batches.iter().filter(|batch| batch.layout == layout);
+            let point =
+                |batch: &Batch| (batch.pools as f64, milliseconds(batch) * 1e3 / batch.pools.max(1) as f64);
+            let points: Vec<(f64, f64)> = batches.map(point).collect();
+            if points.is_empty() {
+                continue;
+            }
+            let (label, marker) = match layout {
+                Layout::Shared => (format!("{side}, one store"), Marker::Filled),
+                Layout::Distinct => (format!("{side}, brought along"), Marker::Hollow),
+            };
+            series.push(Series { label, points, look, marker, line: Some(line) });
+        }
+    }
+    let mut pools: Vec<f64> = comparison.batches.iter().map(|batch| batch.pools as f64).collect();
+    pools.sort_by(f64::total_cmp);
+    pools.dedup();
+    let (p, k, d) = (comparison.candidates, comparison.top_k, comparison.dimension);
+    Chart {
+        title: "MemPursuit on the CPU and on the GPU".into(),
+        subtitle: format!("P = {p}, K = {k}, d = {d}; {}", comparison.gpu),
+        x_label: "pools in one call (log scale)".into(),
+        x_scale: Scale::LogAt(pools),
+        y_label: "time a pool, µs (log scale)".into(),
+        y_scale: Scale::Log10,
+        series,
+        levels: Vec::new(),
+    }
 }

@@ -15,6 +15,9 @@ const HEADINGS: &[&str] = &[
     "dtype",
     "weights",
     "revision",
+    "share_prefix",
+    "candidates",
+    "top_k",
     "batch",
     "passes",
     "real_tokens",
@@ -43,6 +46,9 @@ fn fields(row: &Row) -> Vec<String> {
         description.dtype.clone(),
         description.weights.clone(),
         text(&description.revision),
+        description.share_prefix.map_or(String::new(), |on| on.to_string()),
+        row.candidates.to_string(),
+        row.top_k.to_string(),
         description.batch.map_or(String::new(), |batch| batch.to_string()),
         row.passes.to_string(),
         row.real_tokens.to_string(),
@@ -68,15 +74,20 @@ fn fields(row: &Row) -> Vec<String> {
 
 impl Exporter for Csv {
     fn export(&self, results: &Results) -> Result<String> {
-        let failed = |error: csv::Error| Error::Output { to: "CSV".into(), source: error.into() };
-        let mut writer = csv::Writer::from_writer(Vec::new());
-        writer.write_record(HEADINGS).map_err(failed)?;
-        for row in &results.rows {
-            writer.write_record(fields(row)).map_err(failed)?;
-        }
-        let bytes = writer
-            .into_inner()
-            .map_err(|error| Error::Output { to: "CSV".into(), source: error.into_error() })?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
+        write(&[], results.rows.iter().map(|row| (row, Vec::new())))
     }
+}
+
+/// Rows as CSV, each followed by fields of its own under the headings `extra`.
+pub fn write<'a>(extra: &[&str], rows: impl Iterator<Item = (&'a Row, Vec<String>)>) -> Result<String> {
+    let failed = |error: csv::Error| Error::Output { to: "CSV".into(), source: error.into() };
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    writer.write_record(HEADINGS.iter().chain(extra)).map_err(failed)?;
+    for (row, more) in rows {
+        writer.write_record(fields(row).into_iter().chain(more)).map_err(failed)?;
+    }
+    let bytes = writer
+        .into_inner()
+        .map_err(|error| Error::Output { to: "CSV".into(), source: error.into_error() })?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

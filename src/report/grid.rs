@@ -5,9 +5,10 @@ use super::{Exporter, notes, paper, text_table};
 use crate::error::Result;
 use crate::measure::results::{Results, Row};
 
-const HEADINGS: [&str; 7] = ["P", "K", "mean ms", "median ms", "P95 ms", "paper's median ms", "paper / here"];
+pub(super) const HEADINGS: [&str; 7] =
+    ["P", "K", "mean ms", "median ms", "P95 ms", "paper's median ms", "paper / here"];
 
-fn cells(row: &Row) -> Vec<String> {
+pub(super) fn cells(row: &Row) -> Vec<String> {
     let published = paper::grid_median_ms(row.candidates, row.top_k);
     let quotient = published.zip(row.median_ms).map(|(paper, here)| paper / here);
     vec![
@@ -30,7 +31,7 @@ pub struct GridTerminal;
 pub struct GridMarkdown;
 
 /// What the paper's column means.
-const PAPER: &str = "Paper: Table 14, numba on one thread of a Xeon Gold 5117; another machine, so the ratio is no \
+pub(super) const PAPER: &str = "Paper: Table 14, numba on one thread of a Xeon Gold 5117; another machine, so the ratio is no \
                      comparison of implementations.";
 
 fn notes(results: &Results) -> Vec<String> {

@@ -2,21 +2,25 @@
 //!
 //! A new output is one file here with a type that implements [`Exporter`].
 
+pub mod chart;
 mod columns;
 pub mod compare;
 mod csv;
-mod figures;
+pub mod figures;
 mod grid;
 mod json;
 mod notes;
 pub mod paper;
 pub mod ranking;
+pub mod reproduction;
+pub mod sweep;
 mod table;
 mod text_table;
 
 pub use self::csv::Csv;
 pub use self::grid::{GridMarkdown, GridTerminal};
 pub use self::json::Json;
+pub use self::sweep::SweepFigure;
 pub use self::table::{Markdown, Terminal};
 
 use crate::error::Result;

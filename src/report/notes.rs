@@ -54,7 +54,9 @@ fn clock(results: &Results) -> String {
          memory to the finished order (tokenising, packing, forward, sort); loading and retrieval are outside. ",
     );
     line.push_str("Speedups divide by MemPursuit's own figure from the same interleaving, pool by pool.");
-    if results.rows.iter().filter(|row| !row.mempursuit_times_ms.is_empty()).count() > 1 {
+    let interleaved: usize = results.rows.iter().map(|row| row.mempursuit_times_ms.len()).sum();
+    let others = results.rows.iter().filter(|row| !row.mempursuit_times_ms.is_empty()).count();
+    if others > 1 && results.rows.first().is_some_and(|row| row.times_ms.len() == interleaved) {
         line.push_str(" MemPursuit's row sums up all its interleavings.");
     }
     line
@@ -68,8 +70,10 @@ fn interval(results: &Results) -> Option<String> {
 }
 
 fn random_weights(results: &Results) -> Option<String> {
-    let names: Vec<&str> =
+    let mut names: Vec<&str> =
         results.rows.iter().filter(|row| row.random_weights()).map(|row| row.model.as_str()).collect();
+    // Rows of one model follow each other.
+    names.dedup();
     (!names.is_empty()).then(|| {
         format!(
             "Random weights ({}): latencies are those of the real architecture, scores and orders mean nothing.",

@@ -80,6 +80,8 @@ pub struct ModelInfo {
     pub revision: Option<String>,
     /// Hash of the prompt with its instruction, for LLM scorers.
     pub prompt_hash: Option<String>,
+    /// Whether what all prompts of a pool begin with is run once a pool, for LLM scorers.
+    pub share_prefix: Option<bool>,
     /// Most tokens in one pair or prompt.
     pub max_length: usize,
     /// Number of parameters.

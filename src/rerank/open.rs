@@ -140,6 +140,7 @@ impl Opening<'_> {
             weights: self.options.weights,
             revision: self.files.revision.clone(),
             prompt_hash: None,
+            share_prefix: None,
             max_length,
             parameters,
             notes: self.notes.clone(),

@@ -1,6 +1,6 @@
 //! From a Qwen3.5 model's files to a loaded scorer.
 
-use super::llm_scorer::{CPU_GROUP, LlmScorer};
+use super::llm_scorer::{CPU_GROUP, LlmScorer, SharePrefix};
 use super::open::{Engine, Opening};
 use super::prompt::Frame;
 use super::tokenize::{TextTokenizer, Truncation};
@@ -63,6 +63,7 @@ pub(super) fn open(mut opening: Opening) -> Result<Box<dyn Scorer>> {
         info: ModelInfo {
             kind: Kind::LlmScorer,
             prompt_hash: Some(prompt.hash(instruct)),
+            share_prefix: Some(options.share_prefix == SharePrefix::On),
             ..opening.info(max_length, config.parameters())
         },
         placement: opening.placement,

@@ -82,6 +82,40 @@ pub struct Card {
     pub config: &'static str,
 }
 
+/// The shape of a known network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    /// Layers, L.
+    pub layers: usize,
+    /// Width, W.
+    pub width: usize,
+    /// Parameters that multiply every token: all but the embeddings.
+    pub body_parameters: u64,
+}
+
+impl Card {
+    /// The network's shape, from the configuration beside the card.
+    pub fn shape(&self) -> Shape {
+        #[derive(Deserialize)]
+        struct Sizes {
+            num_hidden_layers: usize,
+            hidden_size: usize,
+            vocab_size: u64,
+            max_position_embeddings: u64,
+        }
+        let sizes: Sizes =
+            serde_json::from_str(self.config).expect("the configurations in models/ are tested to read");
+        // LLM scorers turn positions into rotations; cross-encoders look them up.
+        let positions = if self.kind == Kind::CrossEncoder { sizes.max_position_embeddings } else { 0 };
+        let looked_up = (sizes.vocab_size + positions) * sizes.hidden_size as u64;
+        Shape {
+            layers: sizes.num_hidden_layers,
+            width: sizes.hidden_size,
+            body_parameters: self.parameters.saturating_sub(looked_up),
+        }
+    }
+}
+
 macro_rules! known {
     ($($name:literal),* $(,)?) => {
         [$((

@@ -13,6 +13,7 @@ mod layer_norm;
 mod linear;
 mod prefix_attention;
 mod rms_norm;
+mod self_test;
 mod tails;
 
 pub use attention::{Segments, attention, attention_of_first};
@@ -24,6 +25,7 @@ pub use layer_norm::LayerNorm;
 pub use linear::{Finish, Linear};
 pub use prefix_attention::{Asking, PrefixAttention};
 pub use rms_norm::RmsNorm;
+pub use self_test::{Check, self_test};
 pub use tails::Tails;
 
 /// `--kernels`: which form of each step runs.

@@ -1,0 +1,116 @@
+//! Tables 12 and 13: every reranker beside MemPursuit, the published figures beside ours.
+
+use super::{Section, Table, field, name, published, rows_as_csv};
+use crate::error::Result;
+use crate::measure::reproduction::{Finding, Part, Reproduction};
+use crate::measure::results::Status;
+use crate::report::figures::{milliseconds, ratio, ratio_with_interval, thousands};
+
+pub fn batch_128(reproduction: &Reproduction) -> Result<Section> {
+    let about = "Rerankers at 128 candidates a forward pass (Table 12). ";
+    table(reproduction, Part::Table12, "table-12", "Table 12: batches of 128", about)
+}
+
+pub fn full_batch(reproduction: &Reproduction) -> Result<Section> {
+    let about = "All candidates of a pool in one forward pass, never split; a row whose pass does not fit into memory \
+                 says so (Table 13). ";
+    table(reproduction, Part::Table13, "table-13", "Table 13: the full batch", about)
+}
+
+const HEADINGS: &[&str] = &[
+    "model",
+    "P / K",
+    "batch",
+    "passes",
+    "questions",
+    "tokens a pool",
+    "padded",
+    "mean ms",
+    "median ms",
+    "P95 ms",
+    "by mean",
+    "by median [95 %]",
+    "published: mean / median / P95 ms",
+    "by mean",
+    "by median",
+];
+const RIGHT: [bool; 15] =
+    [false, true, true, true, true, true, true, true, true, true, true, true, true, true, true];
+
+fn table(
+    reproduction: &Reproduction,
+    part: Part,
+    file: &'static str,
+    title: &str,
+    about: &str,
+) -> Result<Section> {
+    let csv = rows_as_csv(
+        reproduction.part(part),
+        &[
+            "published_mean_ms",
+            "published_median_ms",
+            "published_p95_ms",
+            "published_speedup_mean",
+            "published_speedup_median",
+        ],
+        |finding| match published(part, finding) {
+            Some(p) => vec![
+                field(Some(p.mean_ms)),
+                field(Some(p.median_ms)),
+                field(Some(p.p95_ms)),
+                field(p.speedup_mean),
+                field(Some(p.speedup_median)),
+            ],
+            None => vec![String::new(); 5],
+        },
+    )?;
+    let table = Table {
+        file,
+        title: title.into(),
+        about: format!(
+            "{about}Speedups divide by MemPursuit's own figure from the same interleaving, pool by pool."
+        ),
+        headings: HEADINGS,
+        right: &RIGHT,
+        rows: reproduction.part(part).map(|finding| cells(part, finding)).collect(),
+    };
+    Ok(table.section(csv))
+}
+
+fn cells(part: Part, finding: &Finding) -> Vec<String> {
+    let row = &finding.row;
+    let reranker = |text: String| if row.is_reranker() { text } else { "-".into() };
+    let pools = row.times_ms.len();
+    let a_pool = |tokens: usize| match pools {
+        0 => "-".into(),
+        _ => reranker(thousands((tokens / pools) as u64)),
+    };
+    let median = match row.status {
+        Status::Ok => milliseconds(row.median_ms),
+        Status::OutOfMemory => "no memory".into(),
+        Status::Error => "failed".into(),
+    };
+    let mut cells = vec![
+        name(finding),
+        format!("{} / {}", finding.cell.candidates, finding.cell.top_k),
+        reranker(finding.cell.batch.to_string()),
+        reranker(if pools == 0 { "-".into() } else { row.passes.to_string() }),
+        pools.to_string(),
+        a_pool(row.real_tokens),
+        a_pool(row.padded_tokens),
+        milliseconds(row.mean_ms),
+        median,
+        milliseconds(row.p95_ms),
+        ratio(row.speedup_mean),
+        ratio_with_interval(row.speedup_median, row.speedup_median_ci95),
+    ];
+    cells.extend(match published(part, finding) {
+        Some(p) => [
+            format!("{:.2} / {:.2} / {:.2}", p.mean_ms, p.median_ms, p.p95_ms),
+            ratio(p.speedup_mean),
+            ratio(Some(p.speedup_median)),
+        ],
+        None => ["-".into(), "-".into(), "-".into()],
+    });
+    cells
+}
