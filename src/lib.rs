@@ -40,5 +40,6 @@ pub mod report;
 pub mod rerank;
 #[cfg(feature = "neural")]
 pub mod weights;
+mod work;
 
 pub use error::{Error, Result};

@@ -120,7 +120,7 @@ fn results() -> Results {
             candidates: 200,
             top_k: 20,
             dimension: Some(1536),
-            tokens: Tokens::of(&times.token_lengths),
+            tokens: Tokens::of(&times.work.token_lengths),
         },
         rows: vec![
             Row::new("mempursuit", reference.describe(), &base, None),
@@ -146,7 +146,7 @@ fn policies_take_turns_after_their_warm_up() {
     .unwrap();
     assert_eq!(base.milliseconds, [1.0, 2.0, 3.0]);
     assert_eq!(times.milliseconds, [10.0, 20.0, 30.0]);
-    assert_eq!((times.passes, times.real_tokens, times.truncated), (2, 3 * 1234, 3));
+    assert_eq!((times.work.passes, times.work.real_tokens, times.work.truncated), (2, 3 * 1234, 3));
     assert_eq!(clock.now(), Duration::from_millis(9 + 9 + 90 + 90 + 6 + 60));
     assert_eq!(seen[..2], [Progress::WarmUp { run: 1, of: 2 }, Progress::WarmUp { run: 2, of: 2 }]);
     assert_eq!(seen[4], Progress::Timed { done: 3, of: 3, last: Duration::from_millis(33) });

@@ -55,7 +55,7 @@ fn every_golden_case_holds_in_every_engine_and_form() {
                 let scores = scorer.score_ids(&case.sequences, batch, &mut ()).unwrap();
                 let what = format!("{}, {engine:?}, {kernels:?}, batch {batch}", case.name);
                 assert_close(&scores.logits, &case.logits_f64, &what);
-                assert_eq!(scores.passes, case.sequences.len().div_ceil(batch), "{what}");
+                assert_eq!(scores.work.passes, case.sequences.len().div_ceil(batch), "{what}");
             }
         }
     }
@@ -66,7 +66,7 @@ fn packed_rows_pad_nothing_and_padded_ones_say_what_they_waste() {
     let case = cases().into_iter().find(|c| c.name == "uneven_8").unwrap();
     let padded = |engine| {
         let scorer = load(&OpenOptions { engine, ..OpenOptions::default() });
-        scorer.score_ids(&case.sequences, 8, &mut ()).unwrap().padded_tokens
+        scorer.score_ids(&case.sequences, 8, &mut ()).unwrap().work.padded_tokens
     };
     let real: usize = case.sequences.iter().map(Vec::len).sum();
     assert_eq!(padded(Engine::Packed), 0);

@@ -53,12 +53,12 @@ fn sharing_saves_tokens_and_changes_no_score() {
         let shared = score(with(SharePrefix::On).as_ref(), &texts, 200);
         let whole = score(with(SharePrefix::Off).as_ref(), &texts, 200);
         assert_near(&shared.logits, &whole.logits);
-        assert_eq!(shared.token_lengths, whole.token_lengths);
-        assert_eq!((shared.naive_tokens, shared.padded_tokens), (whole.real_tokens, 0));
-        assert_eq!((whole.prefix_tokens, whole.naive_tokens), (0, whole.real_tokens));
-        assert!(shared.prefix_tokens > 50);
-        let saved = (texts.len() - 1) * shared.prefix_tokens;
-        assert_eq!(shared.real_tokens + saved, shared.naive_tokens);
+        assert_eq!(shared.work.token_lengths, whole.work.token_lengths);
+        assert_eq!((shared.work.naive_tokens, shared.work.padded_tokens), (whole.work.real_tokens, 0));
+        assert_eq!((whole.work.prefix_tokens, whole.work.naive_tokens), (0, whole.work.real_tokens));
+        assert!(shared.work.prefix_tokens > 50);
+        let saved = (texts.len() - 1) * shared.work.prefix_tokens;
+        assert_eq!(shared.work.real_tokens + saved, shared.work.naive_tokens);
     }
 }
 
@@ -66,12 +66,15 @@ fn sharing_saves_tokens_and_changes_no_score() {
 fn a_score_depends_neither_on_the_batch_nor_on_the_order() {
     let (scorer, texts) = (load(&OpenOptions::default()), texts());
     let together = score(scorer.as_ref(), &texts, 200);
-    assert_eq!(together.passes, 1);
+    assert_eq!(together.work.passes, 1);
     for batch in [1, 2, 8] {
         let batched = score(scorer.as_ref(), &texts, batch);
         assert_near(&batched.logits, &together.logits);
-        assert_eq!(batched.passes, texts.len().div_ceil(batch));
-        assert_eq!(batched.real_tokens, together.real_tokens, "the shared beginning is run once a pool");
+        assert_eq!(batched.work.passes, texts.len().div_ceil(batch));
+        assert_eq!(
+            batched.work.real_tokens, together.work.real_tokens,
+            "the shared beginning is run once a pool"
+        );
     }
     let reversed: Vec<String> = texts.iter().rev().cloned().collect();
     let mut backwards = score(scorer.as_ref(), &reversed, 200).logits;
@@ -108,7 +111,10 @@ fn what_sequences_have_in_common_is_run_once() {
     let begin: Vec<u32> = (10..60).collect();
     let sequences: Vec<Vec<u32>> = (0..9).map(|i| [&begin[..], &[70 + i, 80, 90]].concat()).collect();
     let scores = scorer.score_ids(&sequences, 4, &mut ()).unwrap();
-    assert_eq!((scores.prefix_tokens, scores.real_tokens, scores.naive_tokens), (50, 50 + 27, 9 * 53));
+    assert_eq!(
+        (scores.work.prefix_tokens, scores.work.real_tokens, scores.work.naive_tokens),
+        (50, 50 + 27, 9 * 53)
+    );
     let alone: Vec<f32> = sequences
         .iter()
         .map(|ids| scorer.score_ids(std::slice::from_ref(ids), 1, &mut ()).unwrap().logits[0])
@@ -121,16 +127,16 @@ fn a_5000_token_document_is_cut_and_counted() {
     let scorer = load(&OpenOptions { max_length: Some(512), ..OpenOptions::default() });
     let texts = ["puppy ".repeat(5000), "puppy".to_owned()];
     let scores = score(scorer.as_ref(), &texts, 2);
-    assert_eq!(scores.token_lengths[0], 512);
-    assert_eq!(scores.truncated, 1);
-    assert!(scores.truncated_tokens > 4000);
+    assert_eq!(scores.work.token_lengths[0], 512);
+    assert_eq!(scores.work.truncated, 1);
+    assert!(scores.work.truncated_tokens > 4000);
 }
 
 #[test]
 fn no_texts_are_no_scores_and_a_repeated_text_repeats_its_score() {
     let scorer = load(&OpenOptions::default());
     let none = scorer.score(QUERY, &[], 8, &mut ()).unwrap();
-    assert_eq!((none.logits.len(), none.passes, none.real_tokens), (0, 0, 0));
+    assert_eq!((none.logits.len(), none.work.passes, none.work.real_tokens), (0, 0, 0));
     let scores = scorer.score(QUERY, &["a puppy", "a kitten", "a puppy"], 8, &mut ()).unwrap();
     assert_eq!(scores.logits[0], scores.logits[2]);
     assert!(scores.warnings.is_empty());
@@ -208,7 +214,7 @@ fn random_weights_need_neither_weights_nor_a_tokenizer() {
     let scorer = open(folder.path().to_str().unwrap(), &options, &|_| ()).unwrap();
     let scores = score(scorer.as_ref(), &texts(), 8);
     assert!(scores.logits.iter().all(|logit| logit.is_finite()));
-    assert!(scores.prefix_tokens > 50, "the prompt's frame is there: {}", scores.prefix_tokens);
+    assert!(scores.work.prefix_tokens > 50, "the prompt's frame is there: {}", scores.work.prefix_tokens);
     let notes = scorer.info().notes.join("; ");
     assert!(notes.contains("stand-in"), "{notes}");
     assert_eq!(scorer.info().weights, WeightsSource::Random);

@@ -21,9 +21,9 @@ fn full_and_over_full_pairs_are_scored_cut_and_counted_and_a_short_one_after_the
     let query = words(60, 1);
     for (passage, tokens, lost) in [(62, 126, 0), (64, 128, 0), (65, 128, 1), (68, 128, 4), (600, 128, 536)] {
         let scores = scorer.score(&query, &[&words(passage, 2)], 1, &mut ()).unwrap();
-        assert_eq!(scores.token_lengths, [tokens], "{passage} words");
-        assert_eq!((scores.truncated, scores.truncated_tokens), (usize::from(lost > 0), lost));
-        assert_eq!(scores.real_tokens, tokens as usize);
+        assert_eq!(scores.work.token_lengths, [tokens], "{passage} words");
+        assert_eq!((scores.work.truncated, scores.work.truncated_tokens), (usize::from(lost > 0), lost));
+        assert_eq!(scores.work.real_tokens, tokens as usize);
     }
     assert_eq!(scorer.score("w9 w10", &["w11 w12"], 1, &mut ()).unwrap(), short);
 }
@@ -34,7 +34,7 @@ fn either_rule_of_truncation_can_be_had() {
         let options = OpenOptions { truncation, max_length: Some(max_length), ..options() };
         let scorer = load(&folder(), &options).unwrap();
         let scores = scorer.score(&words(100, 1), &[&words(10, 2), &words(90, 3)], 2, &mut ()).unwrap();
-        (scores.token_lengths, scores.truncated, scores.truncated_tokens)
+        (scores.work.token_lengths, scores.work.truncated, scores.work.truncated_tokens)
     };
     // A query of 100 is cut to 48 of 64; 12 tokens are left for the passage.
     assert_eq!(lengths(Truncation::Passage, 64), (vec![62, 64], 2, 52 + 52 + 78));
@@ -46,7 +46,7 @@ fn the_tokenizers_own_truncation_and_padding_are_overridden() {
     // The fixture's tokenizer.json asks for 8 tokens at most, padded to 64.
     let scorer = load(&folder(), &options()).unwrap();
     let scores = scorer.score("w5 w6 w7", &[&words(40, 1), "w8"], 2, &mut ()).unwrap();
-    assert_eq!(scores.token_lengths, [47, 8]);
+    assert_eq!(scores.work.token_lengths, [47, 8]);
 }
 
 #[test]
@@ -69,18 +69,18 @@ fn wildly_different_lengths_come_back_in_the_callers_order_without_padding() {
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let scorer = load(&folder(), &options()).unwrap();
     let together = scorer.score("w5 w6", &texts, 200, &mut ()).unwrap();
-    assert_eq!((together.passes, together.padded_tokens), (1, 0));
+    assert_eq!((together.work.passes, together.work.padded_tokens), (1, 0));
     let expected: Vec<u32> = lengths.iter().map(|&l| l as u32 + 6).collect();
-    assert_eq!(together.token_lengths, expected);
+    assert_eq!(together.work.token_lengths, expected);
     for batch in [1, 8, 64] {
         let apart = scorer.score("w5 w6", &texts, batch, &mut ()).unwrap();
         assert_eq!(apart.logits, together.logits, "batch {batch}");
-        assert_eq!(apart.passes, 200_usize.div_ceil(batch));
+        assert_eq!(apart.work.passes, 200_usize.div_ceil(batch));
     }
     let padded = load(&folder(), &OpenOptions { engine: Engine::Candle, ..options() }).unwrap();
     let theirs = padded.score("w5 w6", &texts, 64, &mut ()).unwrap();
     // 50 long pairs, sorted to the front: 14 short ones are padded beside them.
-    assert_eq!((theirs.passes, theirs.padded_tokens), (4, 14 * 100));
+    assert_eq!((theirs.work.passes, theirs.work.padded_tokens), (4, 14 * 100));
     for (ours, theirs) in together.logits.iter().zip(&theirs.logits) {
         assert!((ours - theirs).abs() < 1e-5);
     }
@@ -103,7 +103,7 @@ fn forward_passes_are_as_many_as_batches() {
             let mut count = Count::default();
             let scores = scorer.score("w5", &texts, batch, &mut count).unwrap();
             let forwards = count.0.iter().filter(|s| **s == Stage::Forward).count();
-            assert_eq!((scores.passes, forwards), (passes, passes), "{engine:?}, batch {batch}");
+            assert_eq!((scores.work.passes, forwards), (passes, passes), "{engine:?}, batch {batch}");
             assert_eq!((count.0[0], count.0[count.0.len() - 1]), (Stage::Tokenize, Stage::ReadBack));
         }
     }
@@ -135,11 +135,11 @@ fn equal_texts_get_equal_scores_and_a_constant_score_draws_a_warning() {
 fn empty_and_blank_texts_are_scored_no_texts_give_no_scores_an_empty_query_is_an_error() {
     let scorer = load(&folder(), &options()).unwrap();
     let scores = scorer.score("w5", &["w6", "", "   ", "w7"], 4, &mut ()).unwrap();
-    assert_eq!(scores.token_lengths, [6, 5, 5, 6]);
+    assert_eq!(scores.work.token_lengths, [6, 5, 5, 6]);
     assert_eq!(scores.logits[1], scores.logits[2]);
     assert!(scores.logits.iter().all(|l| l.is_finite()));
     let none = scorer.score("w5", &[], 4, &mut ()).unwrap();
-    assert_eq!((none.logits.len(), none.passes, none.real_tokens), (0, 0, 0));
+    assert_eq!((none.logits.len(), none.work.passes, none.work.real_tokens), (0, 0, 0));
     for query in ["", "  \n"] {
         let error = scorer.score(query, &["w6"], 4, &mut ()).unwrap_err().to_string();
         assert!(error.starts_with("query: is empty"), "{error}");

@@ -181,7 +181,7 @@ fn cells(
         let other = Some(policy.as_ref());
         match measure(&clock, reference.as_ref(), other, pools, rules, &mut |step| bar.show(step)) {
             Ok((mempursuit, times)) => {
-                tokens = tokens.or_else(|| Tokens::of(&times.token_lengths));
+                tokens = tokens.or_else(|| Tokens::of(&times.work.token_lengths));
                 rows.push(Row::new(&name, policy.describe(), &times, Some(&mempursuit.milliseconds)));
                 match &mut base {
                     Some(base) => base.append(mempursuit),

@@ -6,6 +6,7 @@ use super::clock::{Clock, Stages};
 use crate::error::Result;
 use crate::policy::{Policy, Selection};
 use crate::pool::Pool;
+use crate::work::Work;
 
 /// Times of one policy and what it ran.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -18,17 +19,8 @@ pub struct Times {
     pub top_k: usize,
     /// Sum over the pools.
     pub stages: Stages,
-    /// Most passes that a pool took.
-    pub passes: usize,
-    /// Sums over the pools.
-    pub real_tokens: usize,
-    pub prefix_tokens: usize,
-    pub naive_tokens: usize,
-    pub padded_tokens: usize,
-    pub truncated: usize,
-    pub truncated_tokens: usize,
-    /// Tokens of every pair.
-    pub token_lengths: Vec<u32>,
+    /// What all pools took.
+    pub work: Work,
     /// Different warnings, each once.
     pub warnings: Vec<String>,
 }
@@ -37,14 +29,7 @@ impl Times {
     fn add(&mut self, time: Duration, selection: Selection) {
         self.milliseconds.push(time.as_secs_f64() * 1e3);
         self.stages.merge(&selection.stages);
-        self.passes = self.passes.max(selection.work.passes);
-        self.real_tokens += selection.work.real_tokens;
-        self.prefix_tokens += selection.work.prefix_tokens;
-        self.naive_tokens += selection.work.naive_tokens;
-        self.padded_tokens += selection.work.padded_tokens;
-        self.truncated += selection.work.truncated;
-        self.truncated_tokens += selection.work.truncated_tokens;
-        self.token_lengths.extend(selection.work.token_lengths);
+        self.work.add(selection.work);
         for warning in selection.warnings {
             if !self.warnings.contains(&warning) {
                 self.warnings.push(warning);
@@ -56,9 +41,7 @@ impl Times {
     pub fn append(&mut self, other: Times) {
         self.milliseconds.extend(other.milliseconds);
         self.stages.merge(&other.stages);
-        self.passes = self.passes.max(other.passes);
-        self.real_tokens += other.real_tokens;
-        self.padded_tokens += other.padded_tokens;
+        self.work.add(other.work);
     }
 }
 

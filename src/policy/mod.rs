@@ -43,6 +43,7 @@ use crate::error::Result;
 use crate::measure::clock::Stages;
 use crate::pool::Pool;
 use crate::pursuit;
+pub use crate::work::Work;
 
 /// Anything that orders a pool.
 ///
@@ -153,27 +154,6 @@ impl Pick {
     fn scored(index: usize, score: f64) -> Self {
         Self { index, score, weight: None, probability: None }
     }
-}
-
-/// What a reranker had to run for one pool. All zero for selectors.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Work {
-    /// Forward passes.
-    pub passes: usize,
-    /// Tokens of the pairs, special tokens among them.
-    pub real_tokens: usize,
-    /// Tokens that all prompts begin with, run once; 0 where nothing is shared.
-    pub prefix_tokens: usize,
-    /// Tokens of all pairs or prompts, each counted whole.
-    pub naive_tokens: usize,
-    /// Slots that held no token.
-    pub padded_tokens: usize,
-    /// Pairs that did not fit and were cut.
-    pub truncated: usize,
-    /// Tokens that the cut pairs lost.
-    pub truncated_tokens: usize,
-    /// Tokens of each pair, in candidate order.
-    pub token_lengths: Vec<u32>,
 }
 
 /// A pool's answer.

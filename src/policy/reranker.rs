@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Description, Kind, Pick, Policy, Selection, Settings, Work};
+use super::{Description, Kind, Pick, Policy, Selection, Settings};
 use crate::error::{Error, Result};
 use crate::measure::clock::{Clock, Stopwatch, WallClock};
 use crate::pool::Pool;
@@ -43,16 +43,7 @@ impl Reranker {
             picks,
             trace: Vec::new(),
             stages: watch.finish(),
-            work: Work {
-                passes: scores.passes,
-                real_tokens: scores.real_tokens,
-                prefix_tokens: scores.prefix_tokens,
-                naive_tokens: scores.naive_tokens,
-                padded_tokens: scores.padded_tokens,
-                truncated: scores.truncated,
-                truncated_tokens: scores.truncated_tokens,
-                token_lengths: scores.token_lengths,
-            },
+            work: scores.work,
             warnings: scores.warnings,
         })
     }

@@ -9,6 +9,7 @@ use super::{Laps, ModelInfo, Scorer, Scores, Stage, checks};
 use crate::device::{Placement, candle_fault};
 use crate::error::Result;
 use crate::nn::{EncoderConfig, PackedRows, XlmRoberta};
+use crate::work::Work;
 
 /// Tokens computed together on the CPU: few enough for a layer's activations to stay in the processor's cache,
 /// enough to keep its cores busy. On a GPU a pass is one group.
@@ -40,8 +41,8 @@ impl Scorer for CrossEncoder {
         let pairs = self.layout.pairs(&self.tokenizer, query, texts)?;
         laps.lap(Stage::Tokenize);
         let mut scores = self.score_ids(&pairs.sequences, batch, laps)?;
-        scores.truncated = pairs.truncated;
-        scores.truncated_tokens = pairs.truncated_tokens;
+        scores.work.truncated = pairs.truncated;
+        scores.work.truncated_tokens = pairs.truncated_tokens;
         checks::spread(&mut scores, texts);
         Ok(scores)
     }
@@ -52,10 +53,13 @@ impl Scorer for CrossEncoder {
         let tokens = sequences.iter().map(Vec::len).sum();
         let mut scores = Scores {
             logits: vec![0.0; sequences.len()],
-            passes: sequences.len().div_ceil(batch),
-            real_tokens: tokens,
-            naive_tokens: tokens,
-            token_lengths: sequences.iter().map(|ids| ids.len() as u32).collect(),
+            work: Work {
+                passes: sequences.len().div_ceil(batch),
+                real_tokens: tokens,
+                naive_tokens: tokens,
+                token_lengths: sequences.iter().map(|ids| ids.len() as u32).collect(),
+                ..Work::default()
+            },
             ..Scores::default()
         };
         match &self.network {
@@ -72,7 +76,7 @@ impl Scorer for CrossEncoder {
                     let rows: Vec<&[u32]> = pass.iter().map(|&index| sequences[index].as_slice()).collect();
                     let logits = engine.pass(&rows, &self.placement.device, laps)?;
                     let longest = rows.iter().map(|row| row.len()).max().unwrap_or(0);
-                    scores.padded_tokens += rows.iter().map(|row| longest - row.len()).sum::<usize>();
+                    scores.work.padded_tokens += rows.iter().map(|row| longest - row.len()).sum::<usize>();
                     pass.iter().zip(logits).for_each(|(&index, logit)| scores.logits[index] = logit);
                 }
             }

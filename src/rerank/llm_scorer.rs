@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::nn::ops::Asking;
 use crate::nn::qwen3_5::Prefix;
 use crate::nn::{PackedRows, Qwen3_5};
+use crate::work::Work;
 
 /// Tokens computed together on the CPU: a layer's activations, not a pass's, set the memory needed. On a GPU a pass
 /// is one group.
@@ -51,8 +52,8 @@ impl Scorer for LlmScorer {
                 self.run(&[], &prompts.tails.iter().map(whole).collect::<Vec<_>>(), batch, laps)?
             }
         };
-        scores.truncated = prompts.truncated;
-        scores.truncated_tokens = prompts.truncated_tokens;
+        scores.work.truncated = prompts.truncated;
+        scores.work.truncated_tokens = prompts.truncated_tokens;
         checks::spread(&mut scores, texts);
         Ok(scores)
     }
@@ -80,16 +81,19 @@ impl LlmScorer {
         let of_tails: usize = tails.iter().map(Vec::len).sum();
         let mut scores = Scores {
             logits: vec![0.0; tails.len()],
-            passes: tails.len().div_ceil(batch),
-            naive_tokens: tails.len() * shared.len() + of_tails,
-            token_lengths: tails.iter().map(|tail| (shared.len() + tail.len()) as u32).collect(),
+            work: Work {
+                passes: tails.len().div_ceil(batch),
+                naive_tokens: tails.len() * shared.len() + of_tails,
+                token_lengths: tails.iter().map(|tail| (shared.len() + tail.len()) as u32).collect(),
+                ..Work::default()
+            },
             ..Scores::default()
         };
         if tails.is_empty() {
             return Ok(scores);
         }
-        scores.prefix_tokens = shared.len();
-        scores.real_tokens = shared.len() + of_tails;
+        scores.work.prefix_tokens = shared.len();
+        scores.work.real_tokens = shared.len() + of_tails;
         let prefix = self.network.begin(shared)?;
         synchronize(&self.placement)?;
         laps.lap(Stage::Forward);

@@ -21,6 +21,7 @@ pub use tokenize::Truncation;
 
 use crate::error::Result;
 use crate::weights::{Kind, WeightsSource};
+use crate::work::Work;
 
 /// The stages of scoring, in the order in which they end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -95,22 +96,8 @@ pub struct ModelInfo {
 pub struct Scores {
     /// Raw logits, in input order. Never NaN.
     pub logits: Vec<f32>,
-    /// Forward passes: ceil(P / batch).
-    pub passes: usize,
-    /// Tokens that were run: those of all pairs, or of the shared beginning and of every prompt's rest.
-    pub real_tokens: usize,
-    /// Tokens that all prompts begin with, run once; 0 where nothing is shared.
-    pub prefix_tokens: usize,
-    /// Tokens of all pairs or prompts, each counted whole: what a run without sharing would need.
-    pub naive_tokens: usize,
-    /// Slots computed in vain.
-    pub padded_tokens: usize,
-    /// Pairs that were cut to fit.
-    pub truncated: usize,
-    /// Tokens they lost.
-    pub truncated_tokens: usize,
-    /// Tokens of each pair, in input order.
-    pub token_lengths: Vec<u32>,
+    /// What was run for them.
+    pub work: Work,
     /// What looks wrong with the scores, a sentence each.
     pub warnings: Vec<String>,
 }
