@@ -109,6 +109,34 @@ pub struct SelfCheck {
     pub line: String,
 }
 
+/// A GPU, for the environment of a measurement.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GpuName {
+    pub name: String,
+    /// CUDA version of the driver.
+    pub cuda: String,
+}
+
+/// The GPU that `device` stands for, if it can be used.
+pub fn gpu(device: DeviceChoice) -> Option<GpuName> {
+    #[cfg(feature = "cuda")]
+    {
+        let ordinal = match device {
+            DeviceChoice::Cpu => return None,
+            DeviceChoice::Auto => 0,
+            DeviceChoice::Cuda(ordinal) => ordinal,
+        };
+        let gpu = crate::pursuit::cuda::Gpu::open(ordinal).ok()?;
+        let card = gpu.description();
+        Some(GpuName { name: card.name.clone(), cuda: format!("{}.{}", card.driver.0, card.driver.1) })
+    }
+    #[cfg(not(feature = "cuda"))]
+    {
+        let _ = device;
+        None
+    }
+}
+
 /// Looks for a GPU and says what is there, and what is missing.
 #[cfg(feature = "cuda")]
 pub fn gpu_report() -> GpuReport {

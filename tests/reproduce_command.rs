@@ -78,6 +78,10 @@ fn a_run_writes_the_report_and_a_second_one_measures_nothing_again() {
         assert!(fs::metadata(report.join(file)).unwrap().len() > 100, "{file}");
     }
 
+    // Nothing is left to do, and the report is the same.
+    reproduce(home.path(), &report, &quick).exits(0).says(&["26 cells, 26 of them finished before"]);
+    assert_eq!(fs::read_to_string(report.join("report.md")).unwrap(), text);
+
     // As after an interruption: the last lines are gone, the last one torn.
     let ledger = fs::read_to_string(report.join("results.jsonl")).unwrap();
     let kept: Vec<&str> = ledger.lines().take(20).collect();
@@ -95,10 +99,45 @@ fn a_model_that_cannot_be_had_leaves_its_rows_and_spoils_nothing_else() {
     let (home, folder) = (cache(), tempfile::tempdir().unwrap());
     let arguments =
         ["--quick", "--models", "bge-large,bge-base", "--weights", "pretrained", "--device", "cpu"];
-    reproduce(home.path(), folder.path(), &arguments).exits(1).says(&["a cell failed", "bge-large"]);
+    reproduce(home.path(), folder.path(), &arguments)
+        .exits(1)
+        .says(&["bge-large, P = 200, K = 20, batch 128 failed"]);
     let text = fs::read_to_string(folder.path().join("report.md")).unwrap();
     assert!(text.contains("| bge-large | 200 / 20 | 128 | - | 0 | - | - | - | failed |"), "{text}");
     assert!(text.contains("| bge-base | 16 / 4 | 16 | 1 | 1 |"), "{text}");
+}
+
+/// A pool file of 200 candidates: Table 14 does without its larger sizes, and the command can be pasted back.
+#[test]
+fn pools_from_a_file_bound_the_grid() {
+    let (home, folder) = (cache(), tempfile::tempdir().unwrap());
+    let candidates: Vec<serde_json::Value> = (0..200)
+        .map(|i| {
+            let angle = f64::from(i) * 0.3;
+            serde_json::json!({"text": format!("w{} w{}", 5 + i, 300 + i), "embedding": [angle.cos(), angle.sin(), 0.5]})
+        })
+        .collect();
+    let pool = serde_json::json!({"id": "a", "query": "w7 w9", "query_embedding": [0.3, 0.8, 0.5], "candidates": candidates});
+    let input = folder.path().join("my pools.jsonl");
+    fs::write(&input, format!("{pool}\n")).unwrap();
+    let report = folder.path().join("report");
+    let arguments =
+        ["--quick", "--models", "bge-base", "--weights", "pretrained", "--device", "cpu", "--input"];
+    reproduce(home.path(), &report, &[&arguments[..], &[input.to_str().unwrap()]].concat()).exits(0);
+    let text = fs::read_to_string(report.join("report.md")).unwrap();
+    assert!(
+        text.contains(
+            "Table 14 is without P = 300, 500: the largest pool of my pools.jsonl has 200 candidates."
+        ),
+        "{text}"
+    );
+    assert!(text.contains(&format!("--input '{}'", input.display())), "{text}");
+    assert!(text.contains("d = 3"));
+
+    fs::write(&input, format!("{}\n", serde_json::json!({"query": "w7", "candidates": [{"text": "w8"}]})))
+        .unwrap();
+    let small = [&arguments[..], &[input.to_str().unwrap()]].concat();
+    reproduce(home.path(), &report, &small).exits(1).says(&["has no pool of 200 candidates"]);
 }
 
 #[test]

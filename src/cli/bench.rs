@@ -114,8 +114,8 @@ pub fn run(mut flags: Flags) -> Result<()> {
     let (rows, failure, tokens) = cells(others, &settings, &pools, &rules)?;
 
     let results = Results {
-        command: std::env::args().collect::<Vec<_>>().join(" "),
-        environment: Environment::detect(threads),
+        command: super::command_line(),
+        environment: Environment::detect(threads).with_gpu(settings.device),
         workload: Workload {
             source,
             questions: rows.iter().map(|row| row.times_ms.len()).filter(|&n| n > 0).min().unwrap_or(0),

@@ -130,8 +130,8 @@ fn compare(
         }
     }
     Ok(Comparison {
-        command: std::env::args().collect::<Vec<_>>().join(" "),
-        environment: Environment::detect(threads),
+        command: super::command_line(),
+        environment: Environment::detect(threads).with_gpu(settings.device),
         gpu: gpu.describe().device,
         candidates: flags.candidates,
         top_k: flags.top_k,

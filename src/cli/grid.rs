@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::flags::{ExportFlags, SelectorFlags, positive};
-use super::workshop::{Bench, show};
+use super::workshop::{Bench, first_failure, show};
 use crate::error::Result;
 use crate::measure::clock::WallClock;
 use crate::measure::environment::Environment;
@@ -60,18 +60,20 @@ pub fn run(flags: Flags) -> Result<()> {
     let name = |cell: &Cell| format!("P = {}, K = {}", cell.candidates, cell.top_k);
     let mut tell = |event: plan::Event<'_>| show(&mut bar, &name, event);
     let rows = plan::run(&cells, &mut bench, &mut Ledger::in_memory(), &WallClock::new(), &mut tell)?;
+    let failed = first_failure(&cells, &rows, &name);
     let results = Results {
-        command: std::env::args().collect::<Vec<_>>().join(" "),
+        command: super::command_line(),
         environment: Environment::detect(threads),
         workload: Workload {
             source: bench.source(),
             questions: rows.iter().map(|row| row.times_ms.len()).min().unwrap_or(0),
             candidates: flags.candidates.iter().copied().max().unwrap_or(0),
             top_k: flags.top_k.iter().copied().max().unwrap_or(0),
-            dimension: bench.dimension(),
+            dimension: bench.dimension()?,
             tokens: None,
         },
         rows,
     };
-    flags.exports.write(&results, &GridTerminal, &GridMarkdown)
+    flags.exports.write(&results, &GridTerminal, &GridMarkdown)?;
+    failed
 }

@@ -110,6 +110,20 @@ fn run(cli: Cli) -> Result<()> {
     }
 }
 
+/// The command line of this process, such that a shell takes it back.
+fn command_line() -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./,:=+@%".contains(c);
+    let quoted = |argument: std::ffi::OsString| {
+        let text = argument.to_string_lossy().into_owned();
+        if !text.is_empty() && text.chars().all(plain) {
+            text
+        } else {
+            format!("'{}'", text.replace('\'', r"'\''"))
+        }
+    };
+    std::env::args_os().map(quoted).collect::<Vec<_>>().join(" ")
+}
+
 /// Threads of this process: rayon's pool and, through the environment, candle's matmul.
 ///
 /// Called once, before any other thread exists.

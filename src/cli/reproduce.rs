@@ -7,15 +7,16 @@ use clap::Args;
 use super::flags::{MachineFlags, Weights, positive};
 use super::output::Output;
 use super::progress::{self, span};
-use super::workshop::{Bench, show};
+use super::workshop::{Bench, first_failure, show};
 use crate::device;
 use crate::error::{Error, Result};
 use crate::measure::clock::WallClock;
 use crate::measure::environment::Environment;
 use crate::measure::plan::{self, Cell, Event, Ledger};
-use crate::measure::reproduction::{Estimate, Finding, Network, Planned, Reproduction, Scope};
-use crate::measure::results::Status;
+use crate::measure::reproduction::{CANDIDATES, Estimate, Finding, Network, Planned, Reproduction, Scope};
+use crate::measure::results::{Row, Status};
 use crate::policy::{Kind, Settings};
+use crate::pool::Pool;
 use crate::report::figures::milliseconds;
 use crate::report::{paper, reproduction};
 use crate::rerank::OpenOptions;
@@ -119,11 +120,18 @@ impl Flags {
             "device": device,
             "dtype": settings.reranker.dtype.name(),
             "weights": settings.reranker.weights.name(),
-            "tokenizer": self.tokenizer,
-            "input": self.input,
+            "program": std::env::current_exe().ok().map(|path| stamp(&path)),
+            "tokenizer": self.tokenizer.as_deref().map(stamp),
+            "input": self.input.as_deref().map(|input| stamp(Path::new(input.trim_start_matches("locomo:")))),
             "seed": self.seed,
         })
     }
+}
+
+/// A file by name, size and time of change: an edited one is another.
+fn stamp(path: &Path) -> String {
+    let facts = std::fs::metadata(path).ok().map(|facts| (facts.len(), facts.modified().ok()));
+    format!("{} {facts:?}", path.display())
 }
 
 fn known(name: &str) -> Result<&'static Card> {
@@ -155,29 +163,76 @@ pub fn run(flags: Flags) -> Result<()> {
     std::fs::create_dir_all(folder)
         .map_err(|error| Error::file(folder, format!("cannot be made as the report's folder: {error}")))?;
     let threads = super::use_threads(flags.machine.threads)?;
-    let environment = Environment::detect(threads);
+    let environment = Environment::detect(threads).with_gpu(settings.device);
     let placement = device::place(settings.device, settings.reranker.dtype)?;
     let context = flags.context(&settings, &environment, &placement.device_name);
     let mut ledger = Ledger::open(&folder.join("results.jsonl"), context)?;
-    let planned = flags.scope().plan(&networks);
+    let mut bench = Bench::new(settings, flags.input.clone(), flags.seed);
+    let mut scope = flags.scope();
+    let notes = fit_to_input(&mut scope, &mut bench)?;
+    let planned = scope.plan(&networks);
     let rate = device::matmul_rate(&placement)?;
     drop(placement);
 
-    let mut bench = Bench::new(settings, flags.input.clone(), flags.seed);
     let rows = measure(&planned, &networks, rate, &mut bench, &mut ledger)?;
-    let failed = rows.iter().find(|row| row.status == Status::Error).and_then(|row| row.error.clone());
-    let findings = planned.into_iter().zip(rows);
+    let cells: Vec<Cell> = planned.iter().map(|planned| planned.cell.clone()).collect();
+    let failed = first_failure(&cells, &rows, &name);
+    let findings = planned.into_iter().zip(rows).map(|(planned, row)| finding(planned, row, &networks));
     let report = Reproduction {
-        command: std::env::args().collect::<Vec<_>>().join(" "),
+        command: super::command_line(),
         environment,
         source: bench.source(),
-        dimension: bench.dimension(),
+        dimension: bench.dimension()?,
         quick: flags.quick,
-        networks,
-        findings: findings.map(|(Planned { cell, parts }, row)| Finding { parts, cell, row }).collect(),
+        notes,
+        findings: findings.collect(),
+        networks: networks.clone(),
     };
     write(folder, &report)?;
-    failed.map_or(Ok(()), |error| Err(Error::Device(format!("a cell failed: {error}"))))
+    failed
+}
+
+/// Leaves out what the input's pools are too small for, and says so.
+///
+/// # Errors
+/// An input that cannot be read, or that no cell could be measured on.
+fn fit_to_input(scope: &mut Scope, bench: &mut Bench) -> Result<Vec<String>> {
+    let Some(input) = bench.input.clone() else { return Ok(Vec::new()) };
+    let pools = bench.read()?;
+    let largest = pools.iter().map(Pool::len).max().unwrap_or(0);
+    if largest < CANDIDATES {
+        let message = format!("has no pool of {CANDIDATES} candidates, which Tables 12 and 13 are about");
+        return Err(Error::file(input, message));
+    }
+    for pool in pools {
+        pool.texts()?;
+        if pool.dimension().is_none() {
+            return Err(Error::pool(
+                &pool.id,
+                "has no embeddings, and MemPursuit is measured beside every reranker",
+            ));
+        }
+    }
+    let missing: Vec<String> =
+        scope.grid.0.iter().filter(|&&size| size > largest).map(ToString::to_string).collect();
+    scope.grid.0.retain(|&size| size <= largest);
+    Ok(match missing.as_slice() {
+        [] => Vec::new(),
+        sizes => vec![format!(
+            "Table 14 is without P = {}: the largest pool of {} has {largest} candidates.",
+            sizes.join(", "),
+            bench.source()
+        )],
+    })
+}
+
+/// A row with what the plan knows of its model and a policy that was never opened could not say.
+fn finding(planned: Planned, mut row: Row, networks: &[Network]) -> Finding {
+    let Planned { cell, parts } = planned;
+    if let Some(network) = networks.iter().find(|network| network.model == cell.variant.model) {
+        row.description.kind = network.kind;
+    }
+    Finding { parts, cell, row }
 }
 
 fn measure(
@@ -186,7 +241,7 @@ fn measure(
     rate: f64,
     bench: &mut Bench,
     ledger: &mut Ledger,
-) -> Result<Vec<crate::measure::results::Row>> {
+) -> Result<Vec<Row>> {
     let cells: Vec<Cell> = planned.iter().map(|planned| planned.cell.clone()).collect();
     let mut left: Vec<&Cell> = cells.iter().filter(|cell| ledger.row(cell).is_none()).collect();
     let mut estimate = Estimate::new(rate);

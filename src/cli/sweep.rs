@@ -6,12 +6,12 @@ use clap::Args;
 
 use super::flags::{ExportFlags, MachineFlags, RerankerFlags, SelectorFlags, positive};
 use super::output::{self, Output};
-use super::workshop::{Bench, show};
+use super::workshop::{Bench, first_failure, show};
 use crate::error::Result;
 use crate::measure::clock::WallClock;
 use crate::measure::environment::Environment;
 use crate::measure::plan::{self, Cell, Event, Ledger, Variant};
-use crate::measure::results::{Results, Status, Workload};
+use crate::measure::results::{Results, Workload};
 use crate::policy::{self, Settings};
 use crate::report::{Exporter, Markdown, SweepFigure, Terminal, paper};
 
@@ -85,16 +85,16 @@ pub fn run(flags: Flags) -> Result<()> {
     let name = |cell: &Cell| format!("{}, batch {}", cell.variant.model, cell.batch);
     let mut tell = |event: Event<'_>| show(&mut bar, &name, event);
     let rows = plan::run(&cells, &mut bench, &mut Ledger::in_memory(), &WallClock::new(), &mut tell)?;
-    let failed = rows.iter().find(|row| row.status == Status::Error).and_then(|row| row.error.clone());
+    let failed = first_failure(&cells, &rows, &name);
     let results = Results {
-        command: std::env::args().collect::<Vec<_>>().join(" "),
-        environment: Environment::detect(threads),
+        command: super::command_line(),
+        environment: Environment::detect(threads).with_gpu(bench.settings.device),
         workload: Workload {
             source: bench.source(),
             questions: rows.iter().map(|row| row.times_ms.len()).max().unwrap_or(0),
             candidates: flags.candidates,
             top_k: flags.top_k,
-            dimension: bench.dimension(),
+            dimension: bench.dimension()?,
             tokens: None,
         },
         rows,
@@ -103,6 +103,5 @@ pub fn run(flags: Flags) -> Result<()> {
     if let Some(path) = &flags.svg {
         Output::create(path)?.write(&SweepFigure.export(&results)?)?;
     }
-    // Cells without memory are results; anything else that went wrong is a failure.
-    failed.map_or(Ok(()), |error| Err(crate::Error::Device(format!("a cell failed: {error}"))))
+    failed
 }

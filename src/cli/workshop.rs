@@ -4,6 +4,7 @@ use super::{input, progress};
 use crate::error::{Error, Result};
 use crate::measure::interleave::Progress;
 use crate::measure::plan::{Cell, Event, Variant, Workshop};
+use crate::measure::results::{Row, Status};
 use crate::policy::{self, Policy, Settings};
 use crate::pool::Pool;
 use crate::pool::synthetic::Synthetic;
@@ -13,14 +14,19 @@ pub struct Bench {
     pub settings: Settings,
     pub input: Option<String>,
     pub seed: u64,
+    /// The input's pools, read once: a pipe cannot be read again.
+    read: Option<Vec<Pool>>,
     /// The pools of the last call, and what was asked for: cells that follow each other often ask for the same.
     last: Option<(usize, usize, Vec<Pool>)>,
 }
 
+/// Pools of an input that are kept in memory; plans time far fewer.
+const KEPT: usize = 512;
+
 impl Bench {
     /// A bench over `input`, or over generated pools of this seed.
     pub fn new(settings: Settings, input: Option<String>, seed: u64) -> Self {
-        Self { settings, input, seed, last: None }
+        Self { settings, input, seed, read: None, last: None }
     }
 
     /// What the workload is called.
@@ -28,9 +34,31 @@ impl Bench {
         self.input.as_deref().map_or_else(|| format!("generated pools, seed {}", self.seed), input::name)
     }
 
-    /// Dimension of the pools of the last cell.
-    pub fn dimension(&self) -> Option<usize> {
-        self.last.as_ref()?.2.iter().find_map(Pool::dimension)
+    /// Dimension of the workload's vectors.
+    ///
+    /// # Errors
+    /// The input cannot be read.
+    pub fn dimension(&mut self) -> Result<Option<usize>> {
+        if let Some((_, _, pools)) = &self.last {
+            return Ok(pools.iter().find_map(Pool::dimension));
+        }
+        match self.input.is_some() {
+            true => Ok(self.read()?.iter().find_map(Pool::dimension)),
+            false => Ok(Some(Synthetic::default().dimension)),
+        }
+    }
+
+    /// The input's pools; none where pools are generated.
+    ///
+    /// # Errors
+    /// The input cannot be read.
+    pub fn read(&mut self) -> Result<&[Pool]> {
+        if self.read.is_none() {
+            let pools =
+                self.input.as_deref().map(|input| input::open(input)?.take(KEPT).collect()).transpose()?;
+            self.read = Some(pools.unwrap_or_default());
+        }
+        Ok(self.read.as_deref().unwrap_or_default())
     }
 
     /// The settings with what the variant says about itself.
@@ -52,17 +80,15 @@ impl Bench {
         self.settings.clone()
     }
 
-    fn make(&self, candidates: usize, questions: usize) -> Result<Vec<Pool>> {
-        let Some(input) = &self.input else {
+    fn make(&mut self, candidates: usize, questions: usize) -> Result<Vec<Pool>> {
+        let Some(input) = self.input.clone() else {
             let generator = Synthetic { candidates, seed: self.seed, ..Synthetic::default() };
             return Ok(generator.pools().take(questions).collect());
         };
-        let large = |pool: &Result<Pool>| pool.as_ref().map_or(true, |pool| pool.len() >= candidates);
-        let mut pools = input::open(input)?.filter(large).take(questions).collect::<Result<Vec<Pool>>>()?;
+        let large = self.read()?.iter().filter(|pool| pool.len() >= candidates);
+        let mut pools: Vec<Pool> = large.take(questions).cloned().collect();
         if pools.is_empty() {
-            let message =
-                format!("has no pool of {candidates} candidates; name smaller sizes with --candidates");
-            return Err(Error::file(input, message));
+            return Err(Error::file(input, format!("has no pool of {candidates} candidates")));
         }
         pools.iter_mut().for_each(|pool| pool.truncate(candidates));
         Ok(pools)
@@ -106,4 +132,13 @@ pub fn show(bar: &mut Option<progress::Cell>, name: &dyn Fn(&Cell) -> String, ev
             }
         }
     }
+}
+
+/// The first cell that failed, as the error that ends the command. Cells without memory are results.
+pub fn first_failure(cells: &[Cell], rows: &[Row], name: &dyn Fn(&Cell) -> String) -> Result<()> {
+    let failed = cells.iter().zip(rows).find(|(_, row)| row.status == Status::Error);
+    failed.map_or(Ok(()), |(cell, row)| {
+        let why = row.error.as_deref().unwrap_or("no reason was given");
+        Err(Error::Device(format!("{} failed: {why}", name(cell))))
+    })
 }

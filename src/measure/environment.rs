@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::device::{self, DeviceChoice};
+
 /// Machine and build, as they go into every result file.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Environment {
@@ -46,6 +48,14 @@ impl Environment {
             driver: None,
             cuda: None,
             build: Build::this(),
+        }
+    }
+
+    /// With the GPU that `device` stands for, where there is one.
+    pub fn with_gpu(self, device: DeviceChoice) -> Self {
+        match device::gpu(device) {
+            Some(gpu) => Self { gpu: Some(gpu.name), cuda: Some(gpu.cuda), ..self },
+            None => self,
         }
     }
 }

@@ -90,7 +90,7 @@ pub enum Event<'a> {
 /// and the rest goes on.
 ///
 /// # Errors
-/// The reference cannot be opened, pools cannot be had, or the ledger cannot be written.
+/// The reference cannot be opened, or the ledger cannot be written.
 pub fn run(
     cells: &[Cell],
     workshop: &mut dyn Workshop,
@@ -110,9 +110,11 @@ pub fn run(
             continue;
         }
         let start = clock.now();
-        let pools = workshop.pools(cell.candidates, cell.questions)?;
-        let row = if cell.variant.model == reference.name() {
-            one(clock, reference.as_ref(), None, &pools, cell, false, tell)
+        let pools = workshop.pools(cell.candidates, cell.questions);
+        let row = if let Err(error) = &pools {
+            Row::unopened(cell, error)
+        } else if cell.variant.model == reference.name() {
+            one(clock, reference.as_ref(), None, pools.as_deref().unwrap_or_default(), cell, false, tell)
         } else {
             if open.as_ref().is_none_or(|(variant, _)| *variant != cell.variant) {
                 // Dropped first: two large models are never held at once.
@@ -123,7 +125,8 @@ pub fn run(
             match &mut open {
                 Some((_, Ok(policy))) => {
                     policy.set_batch(cell.batch);
-                    let row = one(clock, reference.as_ref(), Some(policy.as_ref()), &pools, cell, warm, tell);
+                    let pools = pools.as_deref().unwrap_or_default();
+                    let row = one(clock, reference.as_ref(), Some(policy.as_ref()), pools, cell, warm, tell);
                     warm = row.status == Status::Ok;
                     row
                 }
@@ -181,8 +184,8 @@ struct Entry<'a> {
 #[derive(Deserialize)]
 struct OwnedEntry {
     context: serde_json::Value,
-    cell: Cell,
-    row: Row,
+    cell: serde_json::Value,
+    row: serde_json::Value,
 }
 
 impl Ledger {
@@ -200,11 +203,14 @@ impl Ledger {
     pub fn open(path: &Path, context: serde_json::Value) -> Result<Self> {
         let mut rows = HashMap::new();
         let file = journal::reopen(path, |number, line| {
-            let entry: OwnedEntry = serde_json::from_slice(line).map_err(|error| {
+            let fault = |error: serde_json::Error| {
                 Error::line(path, number, format!("is no finished cell ({error}); give another folder"))
-            })?;
+            };
+            let entry: OwnedEntry = serde_json::from_slice(line).map_err(fault)?;
+            // Only then: another version of this program may have written other cells in another form.
             if entry.context == context {
-                rows.insert(entry.cell, entry.row);
+                let cell = serde_json::from_value(entry.cell).map_err(fault)?;
+                rows.insert(cell, serde_json::from_value(entry.row).map_err(fault)?);
             }
             Ok(())
         })?;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::environment::Environment;
 use super::interleave::Times;
 use super::plan::Cell;
-use super::statistics::{Summary, median_ratio_interval, quantile};
+use super::statistics::{Summary, mean_ratio_interval, median_ratio_interval, quantile};
 use crate::policy::{Description, Kind};
 
 /// A whole run.
@@ -105,6 +105,8 @@ pub struct Row {
     /// Mean time of each stage a question.
     pub stages_ms: serde_json::Map<String, serde_json::Value>,
     pub speedup_mean: Option<f64>,
+    #[serde(default)]
+    pub speedup_mean_ci95: Option<[f64; 2]>,
     pub speedup_median: Option<f64>,
     pub speedup_median_ci95: Option<[f64; 2]>,
     /// MemPursuit's times from the interleaving with this row, which its speedups divide by.
@@ -150,6 +152,7 @@ impl Row {
             times_ms: times.milliseconds.clone(),
             stages_ms: stages.collect(),
             speedup_mean: ratio(|s| s.mean),
+            speedup_mean_ci95: reference.and_then(|base| mean_ratio_interval(&times.milliseconds, base)),
             speedup_median: ratio(|s| s.median),
             speedup_median_ci95: reference.and_then(|base| median_ratio_interval(&times.milliseconds, base)),
             mempursuit_times_ms: reference.map(<[f64]>::to_vec).unwrap_or_default(),
@@ -192,6 +195,11 @@ impl Row {
     /// True for rows whose scores mean nothing.
     pub fn random_weights(&self) -> bool {
         self.description.weights == "random"
+    }
+
+    /// Median of MemPursuit's times from the interleaving with this row.
+    pub fn mempursuit_median_ms(&self) -> Option<f64> {
+        Summary::of(&self.mempursuit_times_ms).map(|summary| summary.median)
     }
 
     /// True for rows that run a network.

@@ -42,12 +42,25 @@ pub fn quantile(sorted: &[f64], q: f64) -> f64 {
     sorted[low] + fraction * (sorted[high] - sorted[low])
 }
 
-/// 95 % percentile-bootstrap interval of `median(slow) / median(fast)`.
+/// 95 % percentile-bootstrap interval of `median(slow) / median(fast)`; see [`ratio_interval`].
+pub fn median_ratio_interval(slow: &[f64], fast: &[f64]) -> Option<[f64; 2]> {
+    ratio_interval(slow, fast, |times| {
+        times.sort_by(f64::total_cmp);
+        quantile(times, 0.5)
+    })
+}
+
+/// 95 % percentile-bootstrap interval of `mean(slow) / mean(fast)`; see [`ratio_interval`].
+pub fn mean_ratio_interval(slow: &[f64], fast: &[f64]) -> Option<[f64; 2]> {
+    ratio_interval(slow, fast, |times| times.iter().sum::<f64>())
+}
+
+/// 95 % percentile-bootstrap interval of `statistic(slow) / statistic(fast)`.
 ///
 /// Times are paired: `slow[i]` and `fast[i]` belong to the same pool, measured one after the other, so pools
 /// are resampled and not single times. Seeded: the same times give the same interval. `None` below
-/// [`QUESTIONS_FOR_INTERVAL`] pairs.
-pub fn median_ratio_interval(slow: &[f64], fast: &[f64]) -> Option<[f64; 2]> {
+/// [`QUESTIONS_FOR_INTERVAL`] pairs. The statistic may reorder what it is given.
+fn ratio_interval(slow: &[f64], fast: &[f64], statistic: fn(&mut [f64]) -> f64) -> Option<[f64; 2]> {
     let pairs = slow.len().min(fast.len());
     if pairs < QUESTIONS_FOR_INTERVAL {
         return None;
@@ -61,9 +74,7 @@ pub fn median_ratio_interval(slow: &[f64], fast: &[f64]) -> Option<[f64; 2]> {
                 let i = pick.sample(&mut rng);
                 (*a, *b) = (slow[i], fast[i]);
             }
-            a.sort_by(f64::total_cmp);
-            b.sort_by(f64::total_cmp);
-            quantile(&a, 0.5) / quantile(&b, 0.5)
+            statistic(&mut a) / statistic(&mut b)
         })
         .collect();
     ratios.sort_by(f64::total_cmp);

@@ -10,12 +10,27 @@ pub fn lines(results: &Results) -> Vec<String> {
     lines.extend(random_weights(results));
     lines.extend(truncation(results));
     lines.extend(results.rows.iter().filter_map(sharing));
-    for row in &results.rows {
-        lines.extend(row.description.notes.iter().map(|note| format!("{}: {note}.", row.model)));
-        lines.extend(row.error.iter().map(|error| format!("{}: {error}.", row.model)));
-        lines.extend(row.warnings.iter().map(|warning| format!("Warning: {}: {warning}.", row.model)));
-    }
+    lines.extend(by_text(results, "", |row| &row.description.notes));
+    lines.extend(by_text(results, "", |row| row.error.as_slice()));
+    lines.extend(by_text(results, "Warning: ", |row| &row.warnings));
     lines
+}
+
+/// What several models have in common is said once.
+fn by_text(results: &Results, before: &str, texts: fn(&Row) -> &[String]) -> Vec<String> {
+    let mut said: Vec<(&str, Vec<&str>)> = Vec::new();
+    for row in &results.rows {
+        for text in texts(row) {
+            let at = said.iter().position(|(other, _)| other == text).unwrap_or_else(|| {
+                said.push((text, Vec::new()));
+                said.len() - 1
+            });
+            if !said[at].1.contains(&row.model.as_str()) {
+                said[at].1.push(&row.model);
+            }
+        }
+    }
+    said.into_iter().map(|(text, models)| format!("{before}{}: {text}.", models.join(", "))).collect()
 }
 
 fn environment(results: &Results) -> String {
@@ -54,9 +69,9 @@ fn clock(results: &Results) -> String {
          memory to the finished order (tokenising, packing, forward, sort); loading and retrieval are outside. ",
     );
     line.push_str("Speedups divide by MemPursuit's own figure from the same interleaving, pool by pool.");
-    let interleaved: usize = results.rows.iter().map(|row| row.mempursuit_times_ms.len()).sum();
+    let beside: Vec<f64> = results.rows.iter().flat_map(|row| &row.mempursuit_times_ms).copied().collect();
     let others = results.rows.iter().filter(|row| !row.mempursuit_times_ms.is_empty()).count();
-    if others > 1 && results.rows.first().is_some_and(|row| row.times_ms.len() == interleaved) {
+    if others > 1 && results.rows.first().is_some_and(|row| row.times_ms == beside) {
         line.push_str(" MemPursuit's row sums up all its interleavings.");
     }
     line
@@ -95,10 +110,12 @@ fn truncation(results: &Results) -> Option<String> {
 }
 
 fn sharing(row: &Row) -> Option<String> {
-    let (prefix, naive) = (row.prefix_tokens?, row.naive_tokens?);
-    let saved = naive.saturating_sub(row.real_tokens);
+    let pools = row.times_ms.len().max(1);
+    let (prefix, naive) = (row.prefix_tokens? / pools, row.naive_tokens? / pools);
+    let saved = naive.saturating_sub(row.real_tokens / pools);
     Some(format!(
-        "{}: {prefix} tokens that a pool's prompts share were run once a pool; {saved} of {naive} tokens saved ({:.0} %).",
+        "{}: {prefix} tokens that a pool's prompts share were run once a pool; {saved} of {naive} tokens a pool \
+         saved ({:.0} %).",
         row.model,
         100.0 * saved as f64 / naive as f64
     ))

@@ -26,7 +26,7 @@ impl Area {
 pub fn width(text: &str, size: f64) -> f64 {
     let narrow =
         |c: char| matches!(c, 'i' | 'j' | 'l' | 't' | 'f' | 'r' | ' ' | '.' | ',' | '-' | '(' | ')' | '|');
-    text.chars().map(|c| if narrow(c) { 0.34 } else { 0.58 }).sum::<f64>() * size
+    text.chars().map(|c| if narrow(c) { 0.36 } else { 0.62 }).sum::<f64>() * size
 }
 
 /// Heights for labels that stand under each other, each as near as can be to the height it asks for, at least `gap`

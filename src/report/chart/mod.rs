@@ -68,7 +68,7 @@ impl Chart {
         let ends = self.series.iter().filter(joined);
         let margin = ends.map(|series| labels::width(&series.label, TEXT)).fold(0.0, f64::max);
         let frame = Area { left: 66.0, top: 56.0, right: 560.0, bottom: 390.0 };
-        let (width, height) = (frame.right + margin.max(6.0) + 34.0, 440.0);
+        let (width, height) = (frame.right + margin.max(6.0) + 34.0, 448.0);
         let points = || self.series.iter().flat_map(|series| series.points.iter().copied());
         let x = Axis::around(self.x_scale.clone(), points().map(|(x, _)| x));
         let levels = self.levels.iter().map(|level| level.y);
@@ -94,7 +94,7 @@ impl Chart {
             let height = at((1.0, level.y)).1;
             let stroke = Stroke { colour: INK, width: 1.5, dashes: "7 4" };
             svg.line(&[(frame.left, height), (frame.right, height)], stroke);
-            svg.text((frame.left + 6.0, height - 5.0), Anchor::Start, TEXT, INK, &level.label);
+            svg.label((frame.left + 6.0, height - 5.0), Anchor::Start, TEXT, INK, &level.label);
             let end = frame.left + 6.0 + labels::width(&level.label, TEXT);
             taken.push(Area { left: frame.left, top: height - 16.0, right: end, bottom: height + 1.0 });
         }
@@ -121,20 +121,21 @@ impl Chart {
             svg.line(&[(frame.left, height), (frame.right, height)], grid);
             svg.text((frame.left - 7.0, height + 4.0), Anchor::End, SMALL, INK, &text);
         }
-        let mut free = f64::NEG_INFINITY;
+        // Figures that would run into each other go into a second row, and where that is full, away.
+        let mut free = [f64::NEG_INFINITY; 2];
         for (value, text) in x.ticks() {
             let place = frame.left + x.fraction(value) * (frame.right - frame.left);
             svg.line(&[(place, frame.bottom), (place, frame.bottom + 4.0)], edge);
-            // Ticks that stand close keep the marks and lose the figures that would run into each other.
             let half = labels::width(&text, SMALL) / 2.0;
-            if place - half > free {
-                svg.text((place, frame.bottom + 17.0), Anchor::Middle, SMALL, INK, &text);
-                free = place + half + 3.0;
+            if let Some(row) = free.iter().position(|&free| place - half > free) {
+                let height = frame.bottom + 17.0 + 12.0 * row as f64;
+                svg.text((place, height), Anchor::Middle, SMALL, INK, &text);
+                free[row] = place + half + 3.0;
             }
         }
         svg.line(&[(frame.left, frame.top), (frame.left, frame.bottom), (frame.right, frame.bottom)], edge);
         let middle = (frame.left + frame.right) / 2.0;
-        svg.text((middle, frame.bottom + 38.0), Anchor::Middle, TEXT, INK, &self.x_label);
+        svg.text((middle, frame.bottom + 46.0), Anchor::Middle, TEXT, INK, &self.x_label);
         svg.text_upwards((18.0, (frame.top + frame.bottom) / 2.0), TEXT, INK, &self.y_label);
     }
 
@@ -167,8 +168,17 @@ impl Chart {
         for series in self.series.iter().filter(|series| series.line.is_none() && !series.label.is_empty()) {
             let Some(&point) = series.points.first() else { continue };
             let size = (labels::width(&series.label, TEXT), TEXT);
-            let area = beside(at(point), size, taken, frame);
-            svg.text((area.left, area.bottom - 2.0), Anchor::Start, TEXT, INK, &series.label);
+            let place = at(point);
+            let area = beside(place, size, taken, frame);
+            // Anchored at the side towards the point: in another face the text is as wide as it likes.
+            let (x, anchor) = if area.right < place.0 {
+                (area.right, Anchor::End)
+            } else if area.left > place.0 {
+                (area.left, Anchor::Start)
+            } else {
+                ((area.left + area.right) / 2.0, Anchor::Middle)
+            };
+            svg.label((x, area.bottom - 2.0), anchor, TEXT, INK, &series.label);
             taken.push(area);
         }
     }

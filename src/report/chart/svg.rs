@@ -18,6 +18,16 @@ pub enum Anchor {
     End,
 }
 
+impl Anchor {
+    fn name(self) -> &'static str {
+        match self {
+            Anchor::Start => "start",
+            Anchor::Middle => "middle",
+            Anchor::End => "end",
+        }
+    }
+}
+
 /// How a line is drawn.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Stroke<'a> {
@@ -84,15 +94,21 @@ impl Svg {
 
     /// One line of text.
     pub fn text(&mut self, (x, y): (f64, f64), anchor: Anchor, size: f64, colour: &str, text: &str) {
-        let anchor = match anchor {
-            Anchor::Start => "start",
-            Anchor::Middle => "middle",
-            Anchor::End => "end",
-        };
-        let (x, y, text) = (coordinate(x), coordinate(y), escaped(text));
+        let (x, y, text, anchor) = (coordinate(x), coordinate(y), escaped(text), anchor.name());
         self.add(format_args!(
             "<text x=\"{x}\" y=\"{y}\" text-anchor=\"{anchor}\" font-size=\"{size}\" fill=\"{colour}\">{text}</text>"
         ));
+    }
+
+    /// One line of text that may stand on lines: a white edge keeps it legible. (An element of its own, since not all
+    /// renderers know `paint-order`.)
+    pub fn label(&mut self, (x, y): (f64, f64), anchor: Anchor, size: f64, colour: &str, text: &str) {
+        let (left, top, edge, name) = (coordinate(x), coordinate(y), escaped(text), anchor.name());
+        self.add(format_args!(
+            "<text x=\"{left}\" y=\"{top}\" text-anchor=\"{name}\" font-size=\"{size}\" fill=\"#ffffff\" stroke=\"#ffffff\" stroke-width=\"4\" \
+             stroke-linejoin=\"round\" aria-hidden=\"true\">{edge}</text>"
+        ));
+        self.text((x, y), anchor, size, colour, text);
     }
 
     /// One line of text from bottom to top, centred at the point.

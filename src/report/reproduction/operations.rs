@@ -1,6 +1,6 @@
 //! Table 1: operation counts, computed for this run, beside measured time.
 
-use super::{File, Section, name};
+use super::{File, Section, field, name, rows_as_csv};
 use crate::error::Result;
 use crate::measure::reproduction::{Finding, Part, Reproduction};
 use crate::policy::Kind;
@@ -38,6 +38,7 @@ const HEADINGS: [&str; 7] = [
 ];
 const RIGHT: [bool; 7] = [false, false, true, true, true, true, true];
 
+/// A cell's shape in words, and its counts.
 fn count(reproduction: &Reproduction, finding: &Finding) -> Option<(String, Count)> {
     let cell = &finding.cell;
     let (p, k) = (cell.candidates, cell.top_k);
@@ -52,31 +53,41 @@ fn count(reproduction: &Reproduction, finding: &Finding) -> Option<(String, Coun
 }
 
 pub fn section(reproduction: &Reproduction) -> Result<Section> {
-    let mut rows = Vec::new();
-    let mut csv = String::from("model,candidates,operations,memory_numbers,median_ms\n");
-    for finding in reproduction.part(Part::Table13) {
-        let (Some((shape, count)), Some(median)) = (count(reproduction, finding), finding.row.median_ms)
-        else {
-            continue;
-        };
-        let base = reproduction.dimension.map(|d| mempursuit(finding.cell.candidates, finding.cell.top_k, d));
-        let name = name(finding);
-        csv +=
-            &format!("{name},{},{},{},{median}\n", finding.cell.candidates, count.operations, count.memory);
-        rows.push(vec![
-            name,
-            shape,
-            format!("{:.3e}", count.operations),
-            format!("{:.3e}", count.memory),
-            milliseconds(Some(median)),
-            format!("{:.2e}", count.operations / (median * 1e-3)),
-            base.map_or("-".into(), |base| format!("{:.2e}", count.operations / base.operations)),
-        ]);
-    }
-    if rows.is_empty() {
+    let counted: Vec<(&Finding, String, Count, f64)> = reproduction
+        .part(Part::Table13)
+        .filter_map(|finding| {
+            let (shape, count) = count(reproduction, finding)?;
+            Some((finding, shape, count, finding.row.median_ms?))
+        })
+        .collect();
+    if counted.is_empty() {
         return Ok(Section::default());
     }
-    let table = text_table::markdown(&HEADINGS, &RIGHT, rows.into_iter());
+    let over = |finding: &Finding, count: &Count| {
+        let base = mempursuit(finding.cell.candidates, finding.cell.top_k, reproduction.dimension?);
+        Some(count.operations / base.operations)
+    };
+    let rows = counted.iter().map(|(finding, shape, count, median)| {
+        vec![
+            name(finding),
+            shape.clone(),
+            format!("{:.3e}", count.operations),
+            format!("{:.3e}", count.memory),
+            milliseconds(Some(*median)),
+            format!("{:.2e}", count.operations / (median * 1e-3)),
+            over(finding, count).map_or("-".into(), |over| format!("{over:.2e}")),
+        ]
+    });
+    let table = text_table::markdown(&HEADINGS, &RIGHT, rows);
+    let findings = counted.iter().map(|(finding, ..)| *finding);
+    let csv = rows_as_csv(findings, &["operations", "memory_numbers", "over_mempursuit"], |finding| {
+        let count = count(reproduction, finding).map(|(_, count)| count);
+        vec![
+            field(count.map(|count| count.operations)),
+            field(count.map(|count| count.memory)),
+            field(count.and_then(|count| over(finding, &count))),
+        ]
+    })?;
     let about = "Table 1 counts orders of magnitude: P²d + KP² + K⁴ for MemPursuit, PL(nW² + n²W) for a scorer of L layers \
                  of width W on texts of n tokens. Computed for the cells of Table 13, n as measured. The counts leave \
                  constants out (a layer multiplies each token by about 12W² weights) and what is saved: the selector here \

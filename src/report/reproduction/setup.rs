@@ -19,11 +19,13 @@ pub fn section(reproduction: &Reproduction) -> Result<Section> {
                  batch sizes. It shows that everything runs, not what it \
                  costs.**\n\n";
     }
-    let mut seen: Vec<String> = Vec::new();
-    for line in notes::lines(&as_results(reproduction)) {
-        if !seen.contains(&line) {
+    let mut lines = machines(reproduction);
+    lines.extend(notes::lines(&as_results(reproduction)));
+    lines.extend(reproduction.notes.iter().cloned());
+    for (number, line) in lines.iter().enumerate() {
+        // A model's rows in two tables have the same to say.
+        if !lines[..number].contains(line) {
             text += &format!("- {line}\n");
-            seen.push(line);
         }
     }
     if let Some(tokens) = tokens(reproduction) {
@@ -35,11 +37,31 @@ pub fn section(reproduction: &Reproduction) -> Result<Section> {
     Ok(Section { markdown: text, files: Vec::new() })
 }
 
+/// Where and how each side computed.
+fn machines(reproduction: &Reproduction) -> Vec<String> {
+    let mut said: Vec<String> = Vec::new();
+    for finding in reproduction.part(Part::Table13).filter(|finding| finding.row.median_ms.is_some()) {
+        let about = &finding.row.description;
+        let line = if finding.row.is_reranker() {
+            let threads = notes::plural(reproduction.environment.threads, "thread");
+            let place = if about.device == "cpu" { format!("cpu, {threads}") } else { about.device.clone() };
+            format!("Rerankers: {place}, {}, {} weights.", about.dtype, about.weights)
+        } else {
+            format!("MemPursuit: {}, one thread, {}.", about.device, about.dtype)
+        };
+        if !said.contains(&line) {
+            said.push(line);
+        }
+    }
+    said
+}
+
 /// The rows of Tables 12 and 13 in the form that the notes are written from.
 fn as_results(reproduction: &Reproduction) -> Results {
     let shown = |part: &Part| matches!(part, Part::Table12 | Part::Table13);
     let findings = reproduction.findings.iter().filter(|finding| finding.parts.iter().any(shown));
     let rows: Vec<_> = findings.map(|finding| finding.row.clone()).collect();
+    let rerankers = rows.iter().filter(|row| row.is_reranker());
     let largest =
         |value: fn(&crate::measure::results::Row) -> usize| rows.iter().map(value).max().unwrap_or(0);
     Results {
@@ -47,7 +69,8 @@ fn as_results(reproduction: &Reproduction) -> Results {
         environment: reproduction.environment.clone(),
         workload: Workload {
             source: reproduction.source.clone(),
-            questions: largest(|row| row.times_ms.len()),
+            // Of the rerankers: what the note on intervals is about.
+            questions: rerankers.map(|row| row.times_ms.len()).filter(|&n| n > 0).min().unwrap_or(0),
             candidates: largest(|row| row.candidates),
             top_k: largest(|row| row.top_k),
             dimension: reproduction.dimension,
@@ -70,7 +93,9 @@ fn tokens(reproduction: &Reproduction) -> Option<String> {
         return None;
     }
     let locomo = Tokens { mean: 60.6, p50: 57.0, p95: 96.0, max: 150.0 };
-    let rows = rows.into_iter().chain([line("LoCoMo, pairs, XLM-R's word pieces".into(), locomo)]);
+    let rows = rows
+        .into_iter()
+        .chain([line("for comparison, not of this run: LoCoMo's pairs, XLM-R's word pieces".into(), locomo)]);
     let headings = ["", "mean", "median", "P95", "longest"];
     Some(text_table::markdown(&headings, &[false, true, true, true, true], rows))
 }

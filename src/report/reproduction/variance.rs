@@ -1,6 +1,6 @@
 //! How far the same cell differs from itself.
 
-use super::{Section, name};
+use super::{File, Section, name, rows_as_csv};
 use crate::error::Result;
 use crate::measure::plan::Cell;
 use crate::measure::reproduction::{Finding, Part, Reproduction};
@@ -24,7 +24,7 @@ pub fn section(reproduction: &Reproduction) -> Result<Section> {
         rows.push(vec![
             findings.first().map_or(String::new(), |finding| name(finding)),
             cell.candidates.to_string(),
-            cell.questions.to_string(),
+            findings.iter().map(|finding| finding.row.times_ms.len()).max().unwrap_or(0).to_string(),
             written.join(", "),
             format!("{:.1} %", 100.0 * spread),
         ]);
@@ -34,9 +34,16 @@ pub fn section(reproduction: &Reproduction) -> Result<Section> {
     }
     let headings = ["", "P", "questions", "medians, ms", "spread"];
     let table = text_table::markdown(&headings, &[false, true, true, true, true], rows.into_iter());
-    let about = "The same cells, measured several times in this run. The spread is the largest median less the smallest, \
-                 over the middle one: differences between cells below it mean nothing.";
-    Ok(Section { markdown: format!("## Variance\n\n{about}\n\n{table}"), files: Vec::new() })
+    let about = "The same cells, measured several times in this run: the selector's at its beginning, in its middle and at \
+                 its end, the reranker's one after the other with the model loaded. The spread is the largest median less the \
+                 smallest, over the middle one: differences between cells below it mean nothing, and slow drift adds to it.";
+    let csv = rows_as_csv(reproduction.part(Part::Variance), &["repeat"], |finding| {
+        vec![finding.cell.repeat.to_string()]
+    })?;
+    Ok(Section {
+        markdown: format!("## Variance\n\n{about}\n\n{table}"),
+        files: vec![File { name: "variance.csv".into(), content: csv }],
+    })
 }
 
 /// (largest - smallest) / middle of two or more values.
