@@ -2,13 +2,12 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rayon::prelude::*;
 use self_cell::self_cell;
 
 use super::{Description, Policy, Selection, vectors};
 use crate::error::Result;
 use crate::pool::{Pool, Store, Vectors};
-use crate::pursuit::{Corpus, Options, Question, pursue};
+use crate::pursuit::{Corpus, Options, pursue};
 
 /// Stores whose similarities are kept at once.
 const STORES: usize = 8;
@@ -58,18 +57,6 @@ impl MemPursuit {
     }
 }
 
-impl MemPursuit {
-    /// The store that all these pools select from, if they do and something of it is kept.
-    fn common_store<'a>(&self, pools: &'a [Pool]) -> Option<&'a Arc<Store>> {
-        let store = |pool: &'a Pool| match &pool.vectors {
-            Vectors::Stored { store, .. } => Some(store),
-            _ => None,
-        };
-        let first = store(pools.first()?).filter(|_| self.cache_bytes > 0)?;
-        pools.iter().all(|pool| store(pool).is_some_and(|other| Arc::ptr_eq(other, first))).then_some(first)
-    }
-}
-
 impl Policy for MemPursuit {
     fn name(&self) -> &str {
         super::REFERENCE
@@ -87,25 +74,5 @@ impl Policy for MemPursuit {
             }
             _ => pursue(query, candidates, &options, scratch),
         })
-    }
-
-    /// Pools of one store are looked at together.
-    fn select_many(&self, pools: &[Pool], budget: usize) -> Vec<Result<Selection>> {
-        let alone = || pools.par_iter().map(|pool| self.select(pool, budget)).collect();
-        let Some(store) = self.common_store(pools) else { return alone() };
-        let Ok(known) = self.known(store) else { return alone() };
-        // Each pool's question, or why it asks none.
-        let asked: Vec<Result<Question<'_>>> = pools.iter().map(vectors::question).collect();
-        let questions: Vec<Question<'_>> =
-            asked.iter().filter_map(|asked| asked.as_ref().ok().copied()).collect();
-        let options = Options { budget, ..self.options };
-        let mut answers = known.borrow_dependent().select_many(&questions, &options).into_iter();
-        let answer = |(pool, asked): (&Pool, Result<Question<'_>>)| {
-            asked.and_then(|_| match answers.next() {
-                Some(answer) => answer.map(vectors::selection).map_err(|fault| vectors::locate(pool, fault)),
-                None => self.select(pool, budget),
-            })
-        };
-        pools.iter().zip(asked).map(answer).collect()
     }
 }

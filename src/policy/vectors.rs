@@ -4,8 +4,8 @@ use std::cell::RefCell;
 
 use super::{Pick, Selection};
 use crate::error::{Error, Result};
-use crate::pool::{Pool, Store, StoredQuery, Vectors};
-use crate::pursuit::{self, Elements, Path, Question, Rows, Scratch};
+use crate::pool::{Pool, StoredQuery, Vectors};
+use crate::pursuit::{self, Elements, Path, Rows, Scratch};
 
 thread_local! {
     /// One a thread: selectors allocate nothing of size from pool to pool.
@@ -27,32 +27,16 @@ pub fn select(
             (Elements::F32(query), Rows::dense(Elements::F32(rows), *dimension))
         }
         Vectors::Stored { store, query, rows } => {
-            (stored_query(pool, store, query)?, Rows::gathered(store.memories(), store.dimension(), rows))
+            let query = match query {
+                StoredQuery::Row(row) => store.query(*row).ok_or_else(|| no_such_query(pool, *row))?,
+                StoredQuery::Inline(vector) => Elements::F32(vector),
+            };
+            (query, Rows::gathered(store.memories(), store.dimension(), rows))
         }
     };
     rows.and_then(|rows| SCRATCH.with_borrow_mut(|scratch| selector(query, &rows, scratch)))
         .map(selection)
         .map_err(|fault| locate(pool, fault))
-}
-
-/// What a pool over a store asks of it.
-///
-/// # Errors
-/// A pool without vectors in a store; a query that is not there.
-pub(super) fn question(pool: &Pool) -> Result<Question<'_>> {
-    match pool.require_vectors()? {
-        Vectors::Stored { store, query, rows } => {
-            Ok(Question { query: stored_query(pool, store, query)?, rows })
-        }
-        _ => Err(Error::pool(&pool.id, "its vectors are in no store")),
-    }
-}
-
-fn stored_query<'a>(pool: &Pool, store: &'a Store, query: &'a StoredQuery) -> Result<Elements<'a>> {
-    match query {
-        StoredQuery::Row(row) => store.query(*row).ok_or_else(|| no_such_query(pool, *row)),
-        StoredQuery::Inline(vector) => Ok(Elements::F32(vector)),
-    }
 }
 
 fn no_such_query(pool: &Pool, row: u32) -> Error {

@@ -2,9 +2,8 @@
 
 use rayon::prelude::*;
 
-use super::block::{Block, QUESTIONS};
 use super::cache::Cache;
-use super::pool::{Known, Lengths};
+use super::pool::Lengths;
 use super::pursue::pursue_in;
 use super::{Elements, Error, Normalize, Options, Path, Rows, Scratch};
 
@@ -90,38 +89,20 @@ impl<'a> Corpus<'a> {
         options: &Options,
         scratch: &mut Scratch,
     ) -> Result<Path, Error> {
-        self.answer(Question { query, rows }, options, scratch, None)
-    }
-
-    fn answer(
-        &self,
-        question: Question<'_>,
-        options: &Options,
-        scratch: &mut Scratch,
-        with_query: Option<(&[f32], f64)>,
-    ) -> Result<Path, Error> {
-        let rows = self.memories.pick(question.rows)?;
+        let rows = self.memories.pick(rows)?;
         let options = Options { normalize: self.normalize, ..*options };
-        let known = Known { lengths: &self.lengths, cache: &self.cache, with_query };
-        pursue_in(question.query, &rows, &options, scratch, Some(&known))
+        pursue_in(query, &rows, &options, scratch, Some((&self.lengths, &self.cache)))
     }
 
     /// Answers many questions on the threads of the current rayon pool, in the order of the questions. One that
     /// fails spoils no other.
-    ///
-    /// Questions that stand near each other and name the same memories cost less: a memory that several of them
-    /// name is loaded once for their queries.
     pub fn select_many(&self, questions: &[Question<'_>], options: &Options) -> Vec<Result<Path, Error>> {
-        let answers = questions.par_chunks(QUESTIONS).map_init(
-            || (Scratch::new(), Block::default()),
-            |(scratch, block), questions| {
-                block.look(&self.memories, self.normalize, questions);
-                let answers = (0..).zip(questions).map(|(number, &question)| {
-                    self.answer(question, options, scratch, block.with_query(number))
-                });
-                answers.collect::<Vec<_>>()
-            },
-        );
-        answers.flatten_iter().collect()
+        questions
+            .par_iter()
+            .with_min_len(8)
+            .map_init(Scratch::new, |scratch, question| {
+                self.select(question.query, question.rows, options, scratch)
+            })
+            .collect()
     }
 }

@@ -33,7 +33,6 @@
 //! Inside: `tile` is the float32 kernel, `exact` the float64 arithmetic, `simplex` the refit, `slots` the vectors
 //! compared with, `search` decides which rows to look at, `pursue` is the loop.
 
-mod block;
 mod cache;
 mod corpus;
 mod cosine;

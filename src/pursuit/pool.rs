@@ -1,7 +1,6 @@
 //! What is known of each candidate of a pool: its length, how far float32 can be trusted with it, and, where it
 //! decides, its float64 alignment.
 
-use super::cache::Cache;
 use super::ties::{self, TIE};
 use super::tile::Fetch;
 use super::{Elements, Error, Normalize, Rows, exact};
@@ -108,7 +107,7 @@ impl Candidates {
         let Look { vectors, upto, dots } = look;
         let which = &self.every[first..until];
         let (squares, room) = (Some(&mut self.squares[..]), &mut self.room);
-        let gamma = Fetch { rows, which, levels: &[], vectors, upto, dots, squares, cold: true, room }.run();
+        let gamma = Fetch { rows, which, levels: &[], vectors, upto, dots, squares, room }.run();
         self.relative = relative(gamma);
         for row in first..until {
             let square = self.squares[row];
@@ -119,28 +118,19 @@ impl Candidates {
         Ok(())
     }
 
-    /// As [`Candidates::meet`], for rows of a store of which something is known.
+    /// As [`Candidates::meet`], for rows of a store whose lengths are known.
     pub(super) fn meet_known(
         &mut self,
         rows: &Rows<'_>,
-        known: &Known<'_>,
+        lengths: &Lengths,
         look: Look<'_>,
     ) -> Result<(), Error> {
         let Look { vectors, upto, dots } = look;
         let (which, room) = (&self.every[..], &mut self.room);
-        let gamma = match known.with_query {
-            Some((with_query, gamma)) => {
-                debug_assert_eq!((upto, with_query.len()), (1, rows.len()));
-                dots[..rows.len()].copy_from_slice(with_query);
-                gamma
-            }
-            None => {
-                Fetch { rows, which, levels: &[], vectors, upto, dots, squares: None, cold: true, room }.run()
-            }
-        };
+        let gamma = Fetch { rows, which, levels: &[], vectors, upto, dots, squares: None, room }.run();
         self.relative = relative(gamma);
         for row in 0..rows.len() {
-            let (scale, size) = known.lengths.known[rows.stored(row)];
+            let (scale, size) = lengths.known[rows.stored(row)];
             if scale.is_nan() {
                 // Says what is wrong with it.
                 self.measure(rows, row, f32::NAN)?;
@@ -169,8 +159,7 @@ impl Candidates {
     /// Takes more dot products of `which` rows, where `levels` says that they lack them.
     pub(super) fn fetch(&mut self, rows: &Rows<'_>, which: &[u32], levels: &[u32], look: Look<'_>) {
         let Look { vectors, upto, dots } = look;
-        Fetch { rows, which, levels, vectors, upto, dots, squares: None, cold: false, room: &mut self.room }
-            .run();
+        Fetch { rows, which, levels, vectors, upto, dots, squares: None, room: &mut self.room }.run();
     }
 
     /// Of all rows met: what a dot product with the stored row is to be multiplied by, its length as meant, and
@@ -295,15 +284,6 @@ fn relative(gamma: f64) -> f64 {
     2.5 * gamma + 4.0 * UNIT
 }
 
-/// What a store knows before a question is answered from it.
-pub(super) struct Known<'a> {
-    pub lengths: &'a Lengths,
-    pub cache: &'a Cache,
-    /// The rows' float32 dot products with the query, `[P]`, and their relative error, where they were taken with
-    /// those of other questions.
-    pub with_query: Option<(&'a [f32], f64)>,
-}
-
 /// What makes each row of a store the row meant, and its length as meant; NaN for rows that no selector can
 /// work with.
 #[derive(Debug, Default)]
@@ -326,8 +306,7 @@ impl Lengths {
             return;
         }
         let (levels, vectors, room) = (&[][..], &nothing[..], &mut candidates.room);
-        let gamma =
-            Fetch { rows, which, levels, vectors, upto: 1, dots: &mut dots, squares, cold: true, room }.run();
+        let gamma = Fetch { rows, which, levels, vectors, upto: 1, dots: &mut dots, squares, room }.run();
         candidates.relative = relative(gamma);
         for row in self.known.len()..rows.len() {
             let square = candidates.squares[row];

@@ -2,7 +2,7 @@
 
 use super::cache::Cache;
 use super::mmr::Closest;
-use super::pool::{Candidates, Known};
+use super::pool::{Candidates, Lengths};
 use super::search::Search;
 use super::simplex::Simplex;
 use super::slots::Slots;
@@ -71,7 +71,7 @@ pub(super) fn pursue_in(
     candidates: &Rows<'_>,
     options: &Options,
     scratch: &mut Scratch,
-    store: Option<&Known<'_>>,
+    store: Option<(&Lengths, &Cache)>,
 ) -> Result<Path, Error> {
     options.validate()?;
     let Scratch { candidates: pool, query: wide, slots, search, .. } = scratch;
@@ -81,10 +81,10 @@ pub(super) fn pursue_in(
     slots.reset(capacity, candidates.dimension());
     search.reset(candidates.len(), capacity);
     slots.push_query(wide);
-    if let Some(known) = store {
-        search.meet_known(candidates, known, pool, slots)?;
+    if let Some((lengths, cache)) = store {
+        search.meet_known(candidates, lengths, pool, slots)?;
         let pursuit = Pursuit::start(candidates, options, scratch);
-        return Ok(Pursuit { cache: Some(known.cache), ..pursuit }.run());
+        return Ok(Pursuit { cache: Some(cache), ..pursuit }.run());
     }
     if candidates.len() >= 2 * HEAD && budget > 1 {
         search.meet(candidates, HEAD, pool, slots)?;

@@ -11,7 +11,7 @@
 
 use std::ops::Range;
 
-use super::pool::{Candidates, Known, Look, ROUNDING, UNBOUNDED, UNIT, nth_largest};
+use super::pool::{Candidates, Lengths, Look, ROUNDING, UNBOUNDED, UNIT, nth_largest};
 use super::simplex::Simplex;
 use super::slots::Slots;
 use super::ties::TIE;
@@ -87,16 +87,16 @@ impl Search {
         Ok(())
     }
 
-    /// Meets all rows of a store of which something is known.
+    /// Meets all rows of a store whose lengths are known.
     pub(super) fn meet_known(
         &mut self,
         rows: &Rows<'_>,
-        known: &Known<'_>,
+        lengths: &Lengths,
         candidates: &mut Candidates,
         slots: &Slots,
     ) -> Result<(), Error> {
         let look = Look { vectors: slots.vectors(), upto: slots.len(), dots: &mut self.dots };
-        candidates.meet_known(rows, known, look)?;
+        candidates.meet_known(rows, lengths, look)?;
         self.level.resize(rows.len(), slots.len() as u32);
         self.columns = slots.len();
         Ok(())
@@ -289,7 +289,7 @@ impl Search {
     ) -> f64 {
         let (count, step) = (rows.len(), self.step());
         let which = &self.which[range];
-        look_up(rows, which, &self.level, slots, &mut self.dots, &mut self.sums, &mut self.lacking);
+        look_up(rows, which, &self.level, slots, &mut self.dots, &mut self.lacking);
         let look = Look { vectors: slots.vectors(), upto: slots.len(), dots: &mut self.dots };
         candidates.fetch(rows, &self.lacking, &self.level, look);
         for slot in 0..slots.len() {
@@ -326,35 +326,24 @@ fn read(sum: f32, scale: f64, size: f64) -> f64 {
 }
 
 /// Takes what the store knows of the columns that `which` rows lack; lists those of which it does not know all.
-/// `sums` is room for a value a row.
 fn look_up(
     rows: &Rows<'_>,
     which: &[(u32, f64)],
     level: &[u32],
     slots: &Slots,
     dots: &mut [f32],
-    sums: &mut [f32],
     lacking: &mut Vec<u32>,
 ) {
     lacking.clear();
-    let lowest = which.iter().map(|&(row, _)| level[row as usize] as usize).min().unwrap_or(0);
-    if (lowest..slots.len()).any(|slot| slots.column(slot).is_none()) {
-        lacking.extend(which.iter().map(|&(row, _)| row));
-        return;
-    }
-    which.iter().for_each(|&(row, _)| sums[row as usize] = 0.0);
-    for slot in lowest..slots.len() {
-        let Some(column) = slots.column(slot) else { continue };
-        let dots = &mut dots[slot * rows.len()..][..rows.len()];
-        for &(row, _) in which {
-            let at = row as usize;
-            if level[at] as usize <= slot {
-                let dot = column.get(rows.stored(at));
-                dots[at] = dot;
-                // What is not known is a NaN, and stays one in the sum.
-                sums[at] += dot;
-            }
+    for &(row, _) in which {
+        let (at, stored) = (row as usize, rows.stored(row as usize));
+        let known = (level[at] as usize..slots.len()).all(|slot| {
+            let dot = slots.column(slot).map_or(f32::NAN, |column| column.get(stored));
+            dots[slot * rows.len() + at] = dot;
+            !dot.is_nan()
+        });
+        if !known {
+            lacking.push(row);
         }
     }
-    lacking.extend(which.iter().map(|&(row, _)| row).filter(|&row| sums[row as usize].is_nan()));
 }

@@ -52,8 +52,10 @@ impl Slots {
 
     /// Appends the query, in float64 as it is meant.
     pub(super) fn push_query(&mut self, query: &[f64]) {
+        let norm = exact::dot(query, query).sqrt();
+        let factor = power(norm);
         self.wide[..self.dimension].copy_from_slice(query);
-        let (factor, norm) = narrow(query, &mut self.vectors[..self.dimension]);
+        exact::narrow(query, 1.0 / factor, &mut self.vectors[..self.dimension]);
         self.append(u32::MAX, factor, norm);
         self.scales[0] = 1.0;
     }
@@ -156,14 +158,6 @@ impl Slots {
     fn wide(&self, slot: usize) -> &[f64] {
         &self.wide[slot * self.dimension..][..self.dimension]
     }
-}
-
-/// Writes a float64 vector in float32, brought near length 1 by a power of two; returns that power, and the length.
-pub(super) fn narrow(vector: &[f64], out: &mut [f32]) -> (f64, f64) {
-    let norm = exact::dot(vector, vector).sqrt();
-    let factor = power(norm);
-    exact::narrow(vector, 1.0 / factor, out);
-    (factor, norm)
 }
 
 /// The power of two nearest to a length: dividing by it costs no rounding.

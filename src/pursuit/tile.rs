@@ -36,8 +36,6 @@ pub(super) struct Fetch<'a> {
     pub dots: &'a mut [f32],
     /// Where `x_i·x_i` goes, `[P]`, if it is asked for.
     pub squares: Option<&'a mut [f32]>,
-    /// Whether the rows are likely to come from memory: the next group's are then called for in time.
-    pub cold: bool,
     /// Room for a group of rows in float32; grows where rows are narrower.
     pub room: &'a mut Vec<f32>,
 }
@@ -73,16 +71,17 @@ impl WithSimd for Fetch<'_> {
             let rows = load(self.rows.elements(), starts, dimension, self.room);
             let mut first = from;
             let mut squares = self.squares.as_deref_mut();
+            let first_look = squares.is_some();
             // Lengths take the registers of one vector.
-            let chunks = (self.upto - from + usize::from(squares.is_some())).div_ceil(CHUNK);
+            let chunks = (self.upto - from + usize::from(first_look)).div_ceil(CHUNK);
             let mut chunk_number = 0;
             while first < self.upto {
                 let left = self.upto - first;
                 let most = if squares.is_some() { CHUNK - 1 } else { CHUNK };
                 let width = left.div_ceil(left.div_ceil(most));
                 let vectors = &self.vectors[first * dimension..];
-                // Each chunk calls for its share of the next group.
-                let ahead = if self.cold { next.share(chunk_number, chunks) } else { Ahead::NOTHING };
+                // Each chunk of a first look calls for its share of the next group.
+                let ahead = if first_look { next.share(chunk_number, chunks) } else { Ahead::NOTHING };
                 chunk_number += 1;
                 let mut put = |dots: &[[f32; GROUP]]| {
                     for (slot, dots) in dots.iter().enumerate() {
