@@ -113,8 +113,18 @@ pub struct SelfCheck {
 #[derive(Debug, Clone, PartialEq)]
 pub struct GpuName {
     pub name: String,
-    /// CUDA version of the driver.
+    /// Version of the driver, where it says.
+    pub driver: Option<String>,
+    /// CUDA version that the driver supports.
     pub cuda: String,
+}
+
+/// The NVIDIA kernel module's version, as it says itself.
+#[cfg(feature = "cuda")]
+fn driver_version() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/driver/nvidia/version").ok()?;
+    let version = |word: &&str| word.contains('.') && word.chars().all(|c| c.is_ascii_digit() || c == '.');
+    text.split_whitespace().find(version).map(String::from)
 }
 
 /// The GPU that `device` stands for, if it can be used.
@@ -126,9 +136,9 @@ pub fn gpu(device: DeviceChoice) -> Option<GpuName> {
             DeviceChoice::Auto => 0,
             DeviceChoice::Cuda(ordinal) => ordinal,
         };
-        let gpu = crate::pursuit::cuda::Gpu::open(ordinal).ok()?;
-        let card = gpu.description();
-        Some(GpuName { name: card.name.clone(), cuda: format!("{}.{}", card.driver.0, card.driver.1) })
+        let card = crate::pursuit::cuda::card(ordinal).ok()?;
+        let cuda = format!("{}.{}", card.driver.0, card.driver.1);
+        Some(GpuName { name: card.name, driver: driver_version(), cuda })
     }
     #[cfg(not(feature = "cuda"))]
     {
@@ -139,8 +149,9 @@ pub fn gpu(device: DeviceChoice) -> Option<GpuName> {
 
 /// Looks for a GPU and says what is there, and what is missing.
 #[cfg(feature = "cuda")]
-pub fn gpu_report() -> GpuReport {
-    use crate::pursuit::cuda::{Gpu, NEEDED_CAPABILITY, NEEDED_DRIVER, PTX_TARGET};
+pub fn gpu_report(device: DeviceChoice) -> GpuReport {
+    let ordinal = if let DeviceChoice::Cuda(ordinal) = device { ordinal } else { 0 };
+    use crate::pursuit::cuda::{NEEDED_CAPABILITY, NEEDED_DRIVER, PTX_TARGET, card};
     let (major, minor) = NEEDED_CAPABILITY;
     let needed = format!(
         "kernels for {PTX_TARGET}; needed: driver for CUDA {}.{}, compute capability {major}.{minor}",
@@ -148,16 +159,16 @@ pub fn gpu_report() -> GpuReport {
         NEEDED_DRIVER % 1000 / 10
     );
     let mut facts = vec![("cuda", needed)];
-    let problem = match Gpu::open(0) {
-        Ok(gpu) => {
-            let card = gpu.description();
+    let problem = match card(ordinal) {
+        Ok(card) => {
             let ((major, minor), (driver, point)) = (card.capability, card.driver);
             let memory = card.memory as f64 / f64::from(1 << 30);
             facts.push((
                 "card",
                 format!("{}, {memory:.1} GiB, compute capability {major}.{minor}", card.name),
             ));
-            facts.push(("driver", format!("CUDA {driver}.{point}")));
+            let module = driver_version().map_or(String::new(), |version| format!("{version}, "));
+            facts.push(("driver", format!("{module}CUDA {driver}.{point}")));
             None
         }
         Err(error) => Some(error.to_string()),
@@ -167,7 +178,7 @@ pub fn gpu_report() -> GpuReport {
 
 /// Looks for a GPU and says what is there, and what is missing.
 #[cfg(not(feature = "cuda"))]
-pub fn gpu_report() -> GpuReport {
+pub fn gpu_report(_: DeviceChoice) -> GpuReport {
     let missing = cuda_missing_from_build().unwrap_or_default();
     GpuReport { facts: Vec::new(), problem: Some(format!("{missing}; build with --features cuda")) }
 }
@@ -216,7 +227,7 @@ fn selector_checks(ordinal: usize) -> Result<Vec<SelfCheck>> {
 
 #[cfg(not(feature = "cuda"))]
 fn selector_checks(_: usize) -> Result<Vec<SelfCheck>> {
-    Err(Error::Device(gpu_report().problem.unwrap_or_default()))
+    Err(Error::Device(gpu_report(DeviceChoice::Auto).problem.unwrap_or_default()))
 }
 
 #[cfg(feature = "neural")]
@@ -288,12 +299,10 @@ mod placement {
 
     #[cfg(feature = "cuda")]
     fn open_cuda(ordinal: usize) -> Result<Device, String> {
-        // cudarc panics, rather than fails, where the driver's library cannot be loaded.
-        match std::panic::catch_unwind(|| Device::new_cuda(ordinal)) {
-            Ok(Ok(device)) => Ok(device),
-            Ok(Err(error)) => Err(format!("CUDA device {ordinal} does not open ({error})")),
-            Err(_) => Err("the CUDA driver library cannot be loaded".to_owned()),
-        }
+        // Says better than candle what is missing: a driver, a newer one, another card.
+        crate::pursuit::cuda::card(ordinal).map_err(|error| error.to_string())?;
+        Device::new_cuda(ordinal)
+            .map_err(|error| format!("CUDA device {ordinal} does not open ({})", first_line(&error)))
     }
 
     #[cfg(not(feature = "cuda"))]
@@ -319,10 +328,15 @@ mod placement {
         Ok(2.0 * (side as f64).powi(3) / best)
     }
 
+    /// Candle's message without the backtrace that may follow it.
+    fn first_line(error: &candle_core::Error) -> String {
+        error.to_string().lines().next().unwrap_or_default().to_string()
+    }
+
     /// What candle reported while doing `what`, as this crate's error: out of memory is told apart, because
     /// the device stays usable and a smaller batch may fit.
     pub fn candle_fault(what: &str, error: candle_core::Error) -> Error {
-        let text = error.to_string();
+        let text = first_line(&error);
         let lower = text.to_lowercase();
         if lower.contains("out of memory") || lower.contains("out_of_memory") {
             Error::OutOfMemory(format!("{what}: {text}; a smaller --batch needs less"))

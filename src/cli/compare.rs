@@ -19,12 +19,13 @@ use crate::report::compare::{chart, table};
 
 /// Batches over one store: pools at a time.
 const SHARED: [usize; 5] = [1, 16, 256, 1_540, 16_384];
-/// Batches that bring their vectors along.
-const DISTINCT: [usize; 4] = [1, 16, 256, 1_540];
+/// Batches over rows of their own, in one store and brought along.
+const SPREAD: [usize; 3] = [256, 1_540, 16_384];
+const DISTINCT: [usize; 5] = [1, 16, 256, 1_540, 16_384];
 /// Pools generated; larger batches use them again.
 const GENERATED: usize = 64;
-/// Most bytes of vectors that one batch may bring along.
-const MOST_BROUGHT: usize = 4 << 30;
+/// Most bytes of vectors that the pools of one batch may have for themselves.
+const MOST_BYTES: usize = 4 << 30;
 
 #[derive(Debug, Args)]
 pub struct Flags {
@@ -109,20 +110,23 @@ fn compare(
     let cpu = MemPursuit::new(settings.pursuit, 0);
     let clock = WallClock::new();
     let (mut batches, mut left_out) = (Vec::new(), Vec::new());
-    for (layout, sizes, pools) in
-        [(Layout::Shared, &SHARED[..], &shared), (Layout::Distinct, &DISTINCT[..], &distinct)]
+    for (layout, sizes) in
+        [(Layout::Shared, &SHARED[..]), (Layout::Spread, &SPREAD), (Layout::Distinct, &DISTINCT)]
     {
         for &size in sizes.iter().filter(|&&size| size <= most) {
             let bytes = size * flags.candidates * dimension * size_of::<f32>();
-            if layout == Layout::Distinct && bytes > MOST_BROUGHT {
-                left_out.push(format!(
-                    "{size} pools that bring their vectors are left out: {bytes} bytes a call."
-                ));
+            if layout != Layout::Shared && bytes > MOST_BYTES {
+                left_out.push(format!("{size} pools, {layout:?}, are left out: {bytes} bytes of vectors."));
                 continue;
             }
             progress::say(&format!("{size} pools, {layout:?}"));
-            let pools: Vec<Pool> = pools.iter().cycle().take(size).cloned().collect();
-            match batch(&clock, &cpu, gpu, &pools, layout, flags.top_k) {
+            let of = |pools: &[Pool]| -> Vec<Pool> { pools.iter().cycle().take(size).cloned().collect() };
+            let pools = match layout {
+                Layout::Shared => of(&shared),
+                Layout::Spread => over_one_store(&of(&distinct), dimension)?,
+                Layout::Distinct => of(&distinct),
+            };
+            match batch(&clock, &cpu, gpu, &pools, layout, flags.top_k, !flags.emulated) {
                 Ok(batch) => batches.push(batch),
                 Err(Error::OutOfMemory(why)) => left_out.push(format!("{size} pools are left out: {why}.")),
                 Err(error) => return Err(error),
@@ -136,6 +140,7 @@ fn compare(
         candidates: flags.candidates,
         top_k: flags.top_k,
         dimension,
+        timed: !flags.emulated,
         crossing: crossing(&batches),
         batches,
         left_out,

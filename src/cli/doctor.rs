@@ -22,7 +22,7 @@ pub struct Flags {
 pub fn run(flags: Flags) -> Result<()> {
     let threads = super::use_threads(None)?;
     let device: DeviceChoice = flags.device.parse()?;
-    let report = device::gpu_report();
+    let report = device::gpu_report(device);
     Output::stdout().write(&overview(&Environment::detect(threads), &report))?;
     if flags.self_test {
         return self_test(device, &report);

@@ -11,8 +11,12 @@ use crate::error::{Error, Result};
 use crate::policy::{Policy, Selection};
 use crate::pool::Pool;
 
-/// Runs of each batch; the median counts.
-const RUNS: usize = 5;
+/// Runs of a batch after its warm-up, small ones and others; the median counts.
+const RUNS: [usize; 2] = [51, 5];
+/// Pools of a small batch.
+const SMALL: usize = 16;
+/// A batch whose warm-up took longer has been measured by it; none is repeated beyond this.
+const LONG: Duration = Duration::from_secs(2);
 
 /// Where a batch's vectors lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -20,11 +24,14 @@ const RUNS: usize = 5;
 pub enum Layout {
     /// All pools select from one store, which stays on the device.
     Shared,
+    /// As [`Layout::Shared`], but no two pools name the same row: nothing is read twice from a cache.
+    Spread,
     /// Every pool brings its own vectors, which travel with each call.
     Distinct,
 }
 
-/// A batch of pools on both devices. Milliseconds are medians for the whole batch.
+/// A batch of pools on both devices. Milliseconds are medians for the whole batch; NaN (`null` in JSON) where nothing
+/// was timed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Batch {
     pub layout: Layout,
@@ -32,7 +39,7 @@ pub struct Batch {
     pub cpu_one_thread_ms: f64,
     pub cpu_all_threads_ms: f64,
     pub gpu_ms: f64,
-    /// Mean stage times of the GPU's selections, for the whole batch.
+    /// Stage times of the GPU's last run, for the whole batch.
     pub gpu_stages_ms: serde_json::Map<String, serde_json::Value>,
     /// Pools whose order was the same on both.
     pub agreeing: usize,
@@ -48,6 +55,8 @@ pub struct Comparison {
     pub candidates: usize,
     pub top_k: usize,
     pub dimension: usize,
+    /// False where the kernels ran on an emulator, whose times mean nothing.
+    pub timed: bool,
     pub batches: Vec<Batch>,
     /// The smallest measured batch over a shared store from which the GPU beats all CPU threads.
     pub crossing: Option<usize>,
@@ -82,27 +91,34 @@ pub fn batch(
     pools: &[Pool],
     layout: Layout,
     top_k: usize,
+    timed: bool,
 ) -> Result<Batch> {
     let one_thread = rayon::ThreadPoolBuilder::new()
         .num_threads(1)
         .build()
         .map_err(|error| Error::Device(format!("cannot start a thread: {error}")))?;
-    let timed = |run: &mut dyn FnMut() -> Vec<Result<Selection>>| -> Result<(f64, Vec<Selection>)> {
-        run();
-        let mut times = Vec::with_capacity(RUNS);
-        let mut last = Vec::new();
-        for _ in 0..RUNS {
-            let start = clock.now();
-            last = run();
-            times.push(milliseconds(clock.now() - start));
+    let most = RUNS[usize::from(pools.len() > SMALL)];
+    let time = |run: &mut dyn FnMut() -> Vec<Result<Selection>>| -> Result<(f64, Vec<Selection>)> {
+        let begin = clock.now();
+        let mut last = run();
+        let mut times = vec![milliseconds(clock.now() - begin)];
+        if clock.now() - begin < LONG && timed {
+            times.clear();
+            while times.len() < most && (times.is_empty() || clock.now() - begin < LONG) {
+                let start = clock.now();
+                let answers = run();
+                times.push(milliseconds(clock.now() - start));
+                // The answers of before go outside the clock.
+                last = answers;
+            }
         }
-        let median = Summary::of(&times).map_or(f64::NAN, |summary| summary.median);
+        let median = Summary::of(&times).filter(|_| timed).map_or(f64::NAN, |summary| summary.median);
         Ok((median, last.into_iter().collect::<Result<_>>()?))
     };
     let (cpu_one_thread_ms, expected) =
-        timed(&mut || one_thread.install(|| pools.iter().map(|pool| cpu.select(pool, top_k)).collect()))?;
-    let (cpu_all_threads_ms, _) = timed(&mut || cpu.select_many(pools, top_k))?;
-    let (gpu_ms, got) = timed(&mut || gpu.select_many(pools, top_k))?;
+        time(&mut || one_thread.install(|| pools.iter().map(|pool| cpu.select(pool, top_k)).collect()))?;
+    let (cpu_all_threads_ms, _) = time(&mut || cpu.select_many(pools, top_k))?;
+    let (gpu_ms, got) = time(&mut || gpu.select_many(pools, top_k))?;
     let same = |(a, b): &(&Selection, &Selection)| {
         a.picks.iter().map(|pick| pick.index).eq(b.picks.iter().map(|pick| pick.index))
     };

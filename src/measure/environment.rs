@@ -54,7 +54,7 @@ impl Environment {
     /// With the GPU that `device` stands for, where there is one.
     pub fn with_gpu(self, device: DeviceChoice) -> Self {
         match device::gpu(device) {
-            Some(gpu) => Self { gpu: Some(gpu.name), cuda: Some(gpu.cuda), ..self },
+            Some(gpu) => Self { gpu: Some(gpu.name), driver: gpu.driver, cuda: Some(gpu.cuda), ..self },
             None => self,
         }
     }

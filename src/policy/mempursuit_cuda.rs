@@ -1,6 +1,7 @@
 //! The MemPursuit selector on a GPU.
 
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use super::{Description, Policy, Selection, vectors};
 use crate::error::{Error, Result};
@@ -85,13 +86,16 @@ impl MemPursuitCuda {
     }
 
     fn run(&self, pools: &[Pool], budget: usize) -> Result<Vec<Result<Selection>>> {
+        let start = Instant::now();
         let mut uploads = Vec::new();
         let places: Vec<Result<Place<'_>>> =
             pools.iter().map(|pool| self.place(pool, &mut uploads)).collect();
+        let placed = start.elapsed();
         let brought: Vec<Resident> = uploads
             .iter()
             .map(|upload| self.gpu.upload(Elements::F32(&upload.rows), upload.dimension))
             .collect::<Result<_>>()?;
+        let uploaded = start.elapsed() - placed;
         let jobs: Vec<Job<'_>> = places
             .iter()
             .filter_map(|place| match place.as_ref().ok()? {
@@ -112,7 +116,10 @@ impl MemPursuitCuda {
             })
             .collect();
         let batch = self.gpu.pursue(&jobs, &Options { budget, ..self.options })?;
-        let stages = share(batch.times, jobs.len());
+        // What pools bring along is gathered and uploaded before the batch's own preparation begins.
+        let Times { prepare, upload, compute, read_back } = batch.times;
+        let times = Times { prepare: prepare + placed, upload: upload + uploaded, compute, read_back };
+        let stages = share(times, jobs.len());
         let mut paths = batch.paths.into_iter();
         let answers = pools.iter().zip(places).map(|(pool, place)| match place? {
             Place::Empty => Ok(Selection::default()),
@@ -138,9 +145,17 @@ impl Policy for MemPursuitCuda {
     fn select_many(&self, pools: &[Pool], budget: usize) -> Vec<Result<Selection>> {
         match self.run(pools, budget) {
             Ok(answers) => answers,
-            // What concerns the whole batch can concern one pool only (its vectors fill the memory): ask for each.
-            Err(_) if pools.len() > 1 => pools.iter().map(|pool| self.select(pool, budget)).collect(),
-            Err(fault) => vec![Err(fault)],
+            Err(fault) if pools.len() < 2 => vec![Err(fault)],
+            Err(Error::OutOfMemory(_)) => {
+                let (first, second) = pools.split_at(pools.len() / 2);
+                let mut answers = self.select_many(first, budget);
+                answers.extend(self.select_many(second, budget));
+                answers
+            }
+            // A device that fails is not asked again for each pool.
+            Err(Error::Device(why)) => pools.iter().map(|_| Err(Error::Device(why.clone()))).collect(),
+            // What is wrong with the call is told for each pool.
+            Err(_) => pools.iter().map(|pool| self.select(pool, budget)).collect(),
         }
     }
 

@@ -7,35 +7,47 @@ use crate::measure::compare::{Batch, Comparison, Layout};
 
 /// The comparison as a table with its notes.
 pub fn table(comparison: &Comparison) -> String {
-    let headings = [
-        "pools",
-        "vectors",
-        "CPU, 1 thread, ms",
-        "CPU, all, ms",
-        "GPU ms",
-        "GPU µs/pool",
-        "all CPU / GPU",
-        "same order",
-    ];
-    let rows = comparison.batches.iter().map(|batch| {
-        vec![
-            batch.pools.to_string(),
-            match batch.layout {
-                Layout::Shared => "one store, resident".into(),
-                Layout::Distinct => "brought along".to_string(),
-            },
-            milliseconds(Some(batch.cpu_one_thread_ms)),
-            milliseconds(Some(batch.cpu_all_threads_ms)),
-            milliseconds(Some(batch.gpu_ms)),
-            milliseconds(Some(batch.gpu_ms * 1e3 / batch.pools.max(1) as f64)),
-            ratio(Some(batch.cpu_all_threads_ms / batch.gpu_ms)),
-            format!("{} of {}", batch.agreeing, batch.pools),
-        ]
-    });
-    let table = text_table::plain(&headings, &[true, false, true, true, true, true, true, true], rows);
+    let vectors = |batch: &Batch| match batch.layout {
+        Layout::Shared => "one store, resident".to_string(),
+        Layout::Spread => "one store, resident, no row twice".into(),
+        Layout::Distinct => "brought along".into(),
+    };
+    let agreement = |batch: &Batch| format!("{} of {}", batch.agreeing, batch.pools);
+    let batches = comparison.batches.iter();
+    let table = if comparison.timed {
+        let headings = [
+            "pools",
+            "vectors",
+            "CPU, 1 thread, ms",
+            "CPU, all, ms",
+            "GPU ms",
+            "GPU µs/pool",
+            "all CPU / GPU",
+            "same order",
+        ];
+        let rows = batches.map(|batch| {
+            vec![
+                batch.pools.to_string(),
+                vectors(batch),
+                milliseconds(Some(batch.cpu_one_thread_ms)),
+                milliseconds(Some(batch.cpu_all_threads_ms)),
+                milliseconds(Some(batch.gpu_ms)),
+                milliseconds(Some(batch.gpu_ms * 1e3 / batch.pools.max(1) as f64)),
+                ratio(Some(batch.cpu_all_threads_ms / batch.gpu_ms)),
+                agreement(batch),
+            ]
+        });
+        text_table::plain(&headings, &[true, false, true, true, true, true, true, true], rows)
+    } else {
+        let rows = batches.map(|batch| vec![batch.pools.to_string(), vectors(batch), agreement(batch)]);
+        text_table::plain(&["pools", "vectors", "same order"], &[true, false, true], rows)
+    };
     let (agreeing, pools) = comparison.agreement();
     let crossing = comparison.crossing.map_or_else(
-        || "Within these batches the GPU does not pay beside all CPU threads.".to_string(),
+        || match comparison.timed {
+            true => "Within these batches the GPU does not pay beside all CPU threads.".to_string(),
+            false => "The kernels ran on the CPU: nothing was timed.".into(),
+        },
         |pools| {
             format!(
                 "From {} at a time over one store the GPU beats all CPU threads.",
@@ -69,16 +81,17 @@ pub fn chart(comparison: &Comparison) -> Chart {
     ];
     let mut series = Vec::new();
     for (look, (side, milliseconds)) in sides.into_iter().enumerate() {
-        for (line, layout) in [Layout::Shared, Layout::Distinct].into_iter().enumerate() {
+        for (line, layout) in [Layout::Shared, Layout::Spread, Layout::Distinct].into_iter().enumerate() {
             let batches = comparison.batches.iter().filter(|batch| batch.layout == layout);
             let point =
                 |batch: &Batch| (batch.pools as f64, milliseconds(batch) * 1e3 / batch.pools.max(1) as f64);
-            let points: Vec<(f64, f64)> = batches.map(point).collect();
+            let points: Vec<(f64, f64)> = batches.map(point).filter(|(_, time)| time.is_finite()).collect();
             if points.is_empty() {
                 continue;
             }
             let (label, marker) = match layout {
                 Layout::Shared => (format!("{side}, one store"), Marker::Filled),
+                Layout::Spread => (format!("{side}, no row twice"), Marker::Filled),
                 Layout::Distinct => (format!("{side}, brought along"), Marker::Hollow),
             };
             series.push(Series { label, points, look, marker, line: Some(line) });

@@ -162,21 +162,28 @@ const CASES: &[Case] = &[
     }),
 ];
 
-/// Formats, and how far their results may be off: a few roundings of the format beside the largest value.
-const FORMATS: [(&str, DType, f64); 3] =
-    [("f32", DType::F32, 2e-5), ("f16", DType::F16, 1e-2), ("bf16", DType::BF16, 5e-2)];
+/// Formats, whether products are rounded to TF32, and how far results may be off: a few roundings of the format beside
+/// the largest value.
+const FORMATS: [(&str, DType, bool, f64); 4] = [
+    ("f32", DType::F32, false, 2e-5),
+    ("tf32", DType::F32, true, 4e-3),
+    ("f16", DType::F16, false, 1e-2),
+    ("bf16", DType::BF16, false, 5e-2),
+];
 
-/// Runs every step on `device` in candle's own operations and on the CPU in the fused form: in f32, f16 and bf16,
-/// or only in f32 where the device is the CPU, which computes in nothing else here.
+/// Runs every step on `device` in candle's own operations and on the CPU in the fused form: in f32, TF32, f16 and bf16,
+/// or only in f32 where the device is the CPU, which computes in nothing else here. Leaves TF32 off.
 pub fn self_test(device: &Device) -> Vec<Check> {
     let formats = if device.is_cpu() { &FORMATS[..1] } else { &FORMATS[..] };
     let mut checks = Vec::new();
-    for &(format, dtype, tolerance) in formats {
+    for &(format, dtype, tf32, tolerance) in formats {
+        candle_core::cuda::set_gemm_reduced_precision_f32(tf32);
         for &(name, case) in CASES {
             let outcome = compare(device, dtype, case).map_err(|error| error.to_string());
             checks.push(Check { name: format!("{name}, {format}"), outcome, tolerance });
         }
     }
+    candle_core::cuda::set_gemm_reduced_precision_f32(false);
     checks
 }
 

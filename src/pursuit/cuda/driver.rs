@@ -42,6 +42,14 @@ unsafe impl Sync for Cuda {}
 
 impl Cuda {
     pub(super) fn open(ordinal: usize) -> Result<Self> {
+        let (context, description) = Self::look(ordinal)?;
+        let functions = load_kernels()?;
+        let stream = context.new_stream().map_err(|fault| describe("opening the card", fault))?;
+        Ok(Self { context, stream, functions, description })
+    }
+
+    /// The card with this ordinal, if it is one that the kernels run on; loads nothing onto it.
+    pub(super) fn look(ordinal: usize) -> Result<(Arc<CudaContext>, Description)> {
         let driver = driver_version()?;
         let count = CudaContext::device_count().map_err(|fault| describe("looking for a card", fault))?;
         if count <= 0 {
@@ -72,9 +80,7 @@ impl Cuda {
             memory: context.total_mem().map_err(opening)?,
             multiprocessors: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)? as usize,
         };
-        let functions = load_kernels()?;
-        let stream = context.new_stream().map_err(opening)?;
-        Ok(Self { context, stream, functions, description })
+        Ok((context, description))
     }
 
     fn function(&self, kernel: &'static str) -> Result<CUfunction> {

@@ -121,6 +121,15 @@ pub struct Times {
     pub read_back: Duration,
 }
 
+/// What the CUDA device with this ordinal is.
+///
+/// # Errors
+/// As [`Gpu::open`].
+#[cfg(feature = "cuda")]
+pub fn card(ordinal: usize) -> Result<Description> {
+    Ok(driver::Cuda::look(ordinal)?.1)
+}
+
 impl Gpu {
     /// Opens the CUDA device with this ordinal and loads the kernels.
     ///
