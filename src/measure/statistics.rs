@@ -42,7 +42,7 @@ pub fn quantile(sorted: &[f64], q: f64) -> f64 {
     sorted[low] + fraction * (sorted[high] - sorted[low])
 }
 
-/// 95 % percentile-bootstrap interval of `median(slow) / median(fast)`; see [`ratio_interval`].
+/// 95 % percentile-bootstrap interval of `median(slow) / median(fast)`; see `ratio_interval`.
 pub fn median_ratio_interval(slow: &[f64], fast: &[f64]) -> Option<[f64; 2]> {
     ratio_interval(slow, fast, |times| {
         times.sort_by(f64::total_cmp);
@@ -50,7 +50,7 @@ pub fn median_ratio_interval(slow: &[f64], fast: &[f64]) -> Option<[f64; 2]> {
     })
 }
 
-/// 95 % percentile-bootstrap interval of `mean(slow) / mean(fast)`; see [`ratio_interval`].
+/// 95 % percentile-bootstrap interval of `mean(slow) / mean(fast)`; see `ratio_interval`.
 pub fn mean_ratio_interval(slow: &[f64], fast: &[f64]) -> Option<[f64; 2]> {
     ratio_interval(slow, fast, |times| times.iter().sum::<f64>())
 }

@@ -12,8 +12,8 @@ use crate::pursuit::{Elements, Options, Path};
 
 /// MemPursuit on one GPU, many pools in one launch, in the order of the CPU's.
 ///
-/// A store goes to the device when the first pool over it comes, and stays there; pools with inline vectors bring
-/// theirs with every call.
+/// A store goes to the device when the first pool over it comes, and stays there until the memory is needed for another;
+/// pools with inline vectors bring theirs with every call. A batch that does not fit is halved.
 #[derive(Debug)]
 pub struct MemPursuitCuda {
     gpu: Gpu,
@@ -57,14 +57,24 @@ impl MemPursuitCuda {
         if let Some(known) = stores.iter().find(|known| Arc::ptr_eq(&known.store, store)) {
             return Ok(known.clone());
         }
+        let resident = loop {
+            match self.upload(store) {
+                // The store that came first goes first; what a pool of this call uses lives until the call ends.
+                Err(Error::OutOfMemory(_)) if !stores.is_empty() => drop(stores.remove(0)),
+                uploaded => break Arc::new(uploaded?),
+            }
+        };
+        stores.push(resident.clone());
+        Ok(resident)
+    }
+
+    fn upload(&self, store: &Arc<Store>) -> Result<ResidentStore> {
         let dimension = store.dimension();
-        let resident = Arc::new(ResidentStore {
+        Ok(ResidentStore {
             store: store.clone(),
             memories: self.gpu.upload(store.memories(), dimension)?,
             queries: self.gpu.upload_queries(store.all_queries(), dimension)?,
-        });
-        stores.push(resident.clone());
-        Ok(resident)
+        })
     }
 
     fn place<'a>(&self, pool: &'a Pool, uploads: &mut Vec<Upload>) -> Result<Place<'a>> {
@@ -90,6 +100,9 @@ impl MemPursuitCuda {
         let mut uploads = Vec::new();
         let places: Vec<Result<Place<'_>>> =
             pools.iter().map(|pool| self.place(pool, &mut uploads)).collect();
+        if places.iter().any(|place| matches!(place, Err(Error::OutOfMemory(_)))) {
+            return Err(Error::OutOfMemory("the stores of this call do not fit on the card together".into()));
+        }
         let placed = start.elapsed();
         let brought: Vec<Resident> = uploads
             .iter()

@@ -181,10 +181,16 @@ fn launch(
     let stride = stride(dimension);
     let capacity = members.iter().map(|&k| jobs[k].candidates.len()).max().unwrap_or(0);
     let Some(shape) = Shape::fit(capacity, options.budget.min(capacity), stride) else {
-        for &k in members {
-            batch.paths[k] = Err(Refusal::TooLong { dimension });
+        if let &[only] = members {
+            batch.paths[only] = Err(Refusal::TooLong { dimension });
+            return Ok(());
         }
-        return Ok(());
+        // The largest pool decides what a block needs: smaller ones may fit without it.
+        let mut by_size = members.to_vec();
+        by_size.sort_by_key(|&k| jobs[k].candidates.len());
+        let (small, large) = by_size.split_at(by_size.len() / 2);
+        launch(device, arena, jobs, options, format, dimension, small, batch)?;
+        return launch(device, arena, jobs, options, format, dimension, large, batch);
     };
     let budget = shape.budget;
     let count = |of: fn(&Job<'_>) -> usize| members.iter().map(|&k| of(&jobs[k])).sum::<usize>();

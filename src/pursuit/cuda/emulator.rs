@@ -1,7 +1,9 @@
 //! The emulated device: the kernels on the CPU, through `kernels/emu`. Slow; for tests of the kernels and of all the
 //! host code around them.
 
+use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use super::device::{Description, Device, DeviceTimes, Submission};
@@ -128,18 +130,21 @@ impl Drop for Guarded {
 pub(super) struct Emulator {
     order: ThreadOrder,
     description: Description,
+    /// Bytes that are allocated, by address.
+    held: Mutex<HashMap<u64, usize>>,
 }
 
 impl Emulator {
-    pub(super) fn new(order: ThreadOrder) -> Self {
+    /// A device of `memory` bytes.
+    pub(super) fn new(order: ThreadOrder, memory: usize) -> Self {
         let description = Description {
             name: "emulator".into(),
             capability: (0, 0),
             driver: (0, 0),
-            memory: 0,
+            memory,
             multiprocessors: 1,
         };
-        Self { order, description }
+        Self { order, description, held: Mutex::default() }
     }
 }
 
@@ -154,15 +159,22 @@ impl Device for Emulator {
     }
 
     fn allocate(&self, bytes: usize) -> Result<u64> {
-        // SAFETY: a plain allocation.
-        let memory = unsafe { emu_allocate(bytes) };
-        if memory.is_null() {
-            return Err(Error::OutOfMemory(format!("{bytes} bytes for the emulator")));
+        let full = || Error::OutOfMemory(format!("{bytes} bytes for the emulator"));
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if held.values().sum::<usize>().saturating_add(bytes) > self.description.memory {
+            return Err(full());
         }
-        Ok(memory as u64)
+        // SAFETY: a plain allocation.
+        let memory = unsafe { emu_allocate(bytes) } as u64;
+        if memory == 0 {
+            return Err(full());
+        }
+        held.insert(memory, bytes);
+        Ok(memory)
     }
 
     unsafe fn free(&self, address: u64) {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).remove(&address);
         // SAFETY: the caller's promise.
         let intact = unsafe { emu_free(address as *mut c_void) } != 0;
         assert!(intact || std::thread::panicking(), "a kernel wrote past the end of a buffer");

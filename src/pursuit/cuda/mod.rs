@@ -144,7 +144,13 @@ impl Gpu {
     /// The kernels on the CPU, threads in this order.
     #[cfg(feature = "emulator")]
     pub fn emulated(order: emulator::ThreadOrder) -> Self {
-        Self::on(Arc::new(emulator::Emulator::new(order)))
+        Self::emulated_with(order, usize::MAX)
+    }
+
+    /// The kernels on the CPU, with `memory` bytes of device memory.
+    #[cfg(feature = "emulator")]
+    pub fn emulated_with(order: emulator::ThreadOrder, memory: usize) -> Self {
+        Self::on(Arc::new(emulator::Emulator::new(order, memory)))
     }
 
     fn on(device: Arc<dyn Device>) -> Self {

@@ -1,7 +1,7 @@
 //! The reproduction of the paper's efficiency results as a folder: `report.md`, figures, a CSV file for each table,
 //! `results.json`.
 //!
-//! A new table or figure is one file here and one line in [`SECTIONS`].
+//! A new table or figure is one file here and one line in `SECTIONS`.
 
 mod charts;
 mod grid;
