@@ -81,6 +81,7 @@ fn cell(model: &str, batch: usize) -> Cell {
         candidates: 200,
         top_k: 20,
         questions: 3,
+        seconds: None,
         warmup: 1,
         repeat: 0,
     }
@@ -152,4 +153,41 @@ fn a_ledger_that_is_none_is_refused() {
     std::fs::write(file.path(), "not a cell\n").unwrap();
     let Err(error) = Ledger::open(file.path(), serde_json::Value::Null) else { panic!("opened") };
     assert!(error.to_string().contains("line 1"), "{error}");
+}
+
+#[test]
+fn what_cannot_be_opened_is_tried_once() {
+    let mut shop = Shop::default();
+    let cells = [cell("missing", 1), cell("missing", 2), cell("a", 5), cell("missing", 3)];
+    let (rows, _) = measured(&mut shop, &cells, &mut Ledger::in_memory());
+    assert_eq!(shop.opened, ["missing", "a"]);
+    let batches: Vec<Option<usize>> = rows.iter().map(|row| row.description.batch).collect();
+    assert_eq!(batches, [Some(1), Some(2), Some(5), Some(3)]);
+    assert!([0, 1, 3].iter().all(|&k| rows[k].status == Status::Error && rows[k].error == rows[0].error));
+}
+
+#[test]
+fn a_cell_may_be_bound_by_time() {
+    // A question takes 400 ms and MemPursuit's one: two fit into a second.
+    let bound = Cell { seconds: Some(1), questions: 20, warmup: 0, ..cell("a", 400) };
+    let (rows, _) = measured(&mut Shop::default(), &[bound], &mut Ledger::in_memory());
+    assert_eq!(rows[0].times_ms, [400.0, 400.0]);
+    assert_eq!(rows[0].mempursuit_times_ms, [1.0, 1.0]);
+}
+
+#[test]
+fn a_cell_ends_with_what_made_it_fail_and_what_ran_beside_it() {
+    let mut shop = Shop::default();
+    let clock = Arc::clone(&shop.clock);
+    let cells = [cell("a", 13), cell("missing", 1), cell("a", 5)];
+    let mut ends = Vec::new();
+    run(&cells, &mut shop, &mut Ledger::in_memory(), clock.as_ref(), &mut |event| {
+        if let Event::End { reference, error, .. } = event {
+            ends.push((reference.milliseconds.len(), error));
+        }
+    })
+    .unwrap();
+    assert!(matches!(ends[0], (0, Some(Error::OutOfMemory(_)))));
+    assert!(matches!(ends[1], (0, Some(Error::Model { .. }))));
+    assert!(matches!(ends[2], (3, None)));
 }

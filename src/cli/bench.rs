@@ -1,7 +1,5 @@
 //! The plain command: benchmark policies on a workload, MemPursuit beside each of them.
 
-use std::time::Duration;
-
 use clap::Args;
 
 use super::flags::{ExportFlags, MachineFlags, RerankerFlags, SelectorFlags, Weights, positive};
@@ -9,9 +7,10 @@ use super::{input, progress};
 use crate::error::{Error, Result};
 use crate::measure::clock::WallClock;
 use crate::measure::environment::Environment;
-use crate::measure::interleave::{Questions, Rules, Times, measure};
-use crate::measure::results::{Results, Row, Tokens, Workload};
-use crate::policy::{self, Choice, Settings};
+use crate::measure::interleave::Times;
+use crate::measure::plan::{self, Cell, Event, Ledger, Variant, Workshop};
+use crate::measure::results::{Results, Row, Workload};
+use crate::policy::{self, Choice, Policy, Settings};
 use crate::pool::Pool;
 use crate::pool::synthetic::Synthetic;
 use crate::report::{Markdown, Terminal};
@@ -22,8 +21,8 @@ const DEMO_MODEL: &str = "bge-base";
 const QUESTIONS: usize = 20;
 /// Pool size where nothing else is said.
 const CANDIDATES: usize = 200;
-/// The demonstration times as many questions as fit into this, within bounds.
-const DEMO: Questions = Questions::Fit { time: Duration::from_secs(100), least: 1, most: QUESTIONS };
+/// The demonstration times as many questions as fit into this many seconds.
+const DEMO_SECONDS: u64 = 100;
 
 #[derive(Debug, Args)]
 pub struct Flags {
@@ -65,17 +64,28 @@ impl Flags {
         self.model.is_empty()
     }
 
-    fn rules(&self) -> Rules {
-        let questions = match self.questions {
-            Some(count) => Questions::Fixed(count),
-            None if self.demo() => DEMO,
-            None => Questions::Fixed(QUESTIONS),
-        };
-        Rules {
+    /// One cell for each policy besides MemPursuit, or one for MemPursuit alone.
+    fn cells(&self, others: &[Choice], candidates: usize) -> Vec<Cell> {
+        let cell = |variant: Variant, batch: usize| Cell {
+            variant,
+            batch,
+            candidates,
             top_k: self.top_k,
+            questions: self.questions.unwrap_or(QUESTIONS),
+            seconds: (self.demo() && self.questions.is_none()).then_some(DEMO_SECONDS),
             warmup: self.warmup.unwrap_or(usize::from(!self.demo())),
-            warm: false,
-            questions,
+            repeat: 0,
+        };
+        let of = |choice: &Choice| match choice {
+            Choice::Selector(_) => cell(Variant::selector(choice.name()), 0),
+            Choice::Reranker(name) => {
+                let variant = Variant::reranker(name, self.reranker.engine_name());
+                cell(Variant { unshared: self.reranker.unshared(), ..variant }, self.reranker.batch)
+            }
+        };
+        match others {
+            [] => vec![cell(Variant::selector(policy::REFERENCE), 0)],
+            others => others.iter().map(of).collect(),
         }
     }
 
@@ -104,25 +114,26 @@ pub fn run(mut flags: Flags) -> Result<()> {
     flags.exports.check()?;
     let threads = super::use_threads(flags.machine.threads)?;
     let settings = flags.settings()?;
-    let rules = flags.rules();
     if flags.demo() && flags.input.is_none() {
         progress::say(&format!(
             "Demonstration: MemPursuit against {DEMO_MODEL} with random weights on generated pools."
         ));
     }
-    let (pools, source) = workload(&flags, rules.questions.most())?;
-    let (rows, failure, tokens) = cells(others, &settings, &pools, &rules)?;
-
+    let (pools, source) = workload(&flags, flags.questions.unwrap_or(QUESTIONS))?;
+    let candidates = pools.iter().map(Pool::len).max().unwrap_or(0);
+    let device = settings.device;
+    let mut plain = Plain { settings, pools };
+    let (rows, failure) = measure(&flags.cells(&others, candidates), &mut plain)?;
     let results = Results {
         command: super::command_line(),
-        environment: Environment::detect(threads).with_gpu(settings.device),
+        environment: Environment::detect(threads).with_gpu(device),
         workload: Workload {
             source,
             questions: rows.iter().map(|row| row.times_ms.len()).filter(|&n| n > 0).min().unwrap_or(0),
-            candidates: pools.iter().map(Pool::len).max().unwrap_or(0),
+            candidates,
             top_k: flags.top_k,
-            dimension: pools.iter().find_map(Pool::dimension),
-            tokens,
+            dimension: plain.pools.iter().find_map(Pool::dimension),
+            tokens: rows.iter().find_map(|row| row.tokens),
         },
         rows,
     };
@@ -151,52 +162,53 @@ fn workload(flags: &Flags, most: usize) -> Result<(Vec<Pool>, String)> {
     Ok((pools, source))
 }
 
-/// Times each policy beside MemPursuit: the rows, the first failure, and the tokens of the pairs.
+/// Opens policies with the command's settings; the pools are given.
+struct Plain {
+    settings: Settings,
+    pools: Vec<Pool>,
+}
+
+impl Workshop for Plain {
+    fn reference(&mut self) -> Result<Box<dyn Policy>> {
+        policy::open(policy::resolve(policy::REFERENCE)?, &self.settings, &progress::say)
+    }
+
+    fn open(&mut self, variant: &Variant) -> Result<Box<dyn Policy>> {
+        policy::open(policy::resolve(&variant.model)?, &self.settings, &progress::say)
+    }
+
+    fn pools(&mut self, _: usize, questions: usize) -> Result<Vec<Pool>> {
+        Ok(self.pools.iter().take(questions).cloned().collect())
+    }
+}
+
+/// Times each policy beside MemPursuit: the rows, MemPursuit's first, and the first failure.
 ///
 /// A policy that fails leaves a row that says so, and the others go on; where nothing at all could be
 /// measured, the failure is the answer.
-fn cells(
-    others: Vec<Choice>,
-    settings: &Settings,
-    pools: &[Pool],
-    rules: &Rules,
-) -> Result<(Vec<Row>, Option<Error>, Option<Tokens>)> {
-    let clock = WallClock::new();
-    let reference = policy::open(policy::resolve(policy::REFERENCE)?, settings, &progress::say)?;
-    let (mut base, mut rows, mut failure, mut tokens) = (None::<Times>, Vec::new(), None, None);
-    if others.is_empty() {
-        let mut bar = progress::Cell::new(reference.name());
-        base = Some(measure(&clock, reference.as_ref(), None, pools, rules, &mut |step| bar.show(step))?.0);
-    }
-    for choice in others {
-        let name = choice.name().to_string();
-        let policy = match policy::open(choice, settings, &progress::say) {
-            Ok(policy) => policy,
-            Err(error) => {
-                failure = failure.or(Some(error));
-                continue;
-            }
-        };
-        let mut bar = progress::Cell::new(&name);
-        let other = Some(policy.as_ref());
-        match measure(&clock, reference.as_ref(), other, pools, rules, &mut |step| bar.show(step)) {
-            Ok((mempursuit, times)) => {
-                tokens = tokens.or_else(|| Tokens::of(&times.work.token_lengths));
-                rows.push(Row::new(&name, policy.describe(), &times, Some(&mempursuit.milliseconds)));
-                match &mut base {
-                    Some(base) => base.append(mempursuit),
-                    None => base = Some(mempursuit),
-                }
-            }
-            Err(error) => {
-                rows.push(Row::failed(&name, policy.describe(), &error));
-                failure = failure.or(Some(error));
+fn measure(cells: &[Cell], plain: &mut Plain) -> Result<(Vec<Row>, Option<Error>)> {
+    let (mut bar, mut base, mut failure) = (None, None::<Times>, None);
+    let mut tell = |event: Event<'_>| match event {
+        Event::Begin { cell, .. } => bar = Some(progress::Cell::new(&cell.variant.model)),
+        Event::Progress(step) => {
+            if let Some(bar) = &mut bar {
+                bar.show(step);
             }
         }
-    }
+        Event::End { error: Some(error), .. } => {
+            failure.get_or_insert(error);
+        }
+        Event::End { reference, .. } => match &mut base {
+            Some(base) => base.append(*reference),
+            None => base = Some(*reference),
+        },
+    };
+    let mut rows = plan::run(cells, plain, &mut Ledger::in_memory(), &WallClock::new(), &mut tell)?;
     let Some(base) = base else {
         return Err(failure.unwrap_or_else(|| Error::Usage("no policy to measure".into())));
     };
+    let reference = plain.reference()?;
+    rows.retain(|row| row.model != reference.name());
     rows.insert(0, Row::new(reference.name(), reference.describe(), &base, None));
-    Ok((rows, failure, tokens))
+    Ok((rows, failure))
 }

@@ -51,6 +51,7 @@ pub fn run(flags: Flags) -> Result<()> {
         candidates,
         top_k,
         questions: flags.questions,
+        seconds: None,
         warmup: flags.warmup,
         repeat: 0,
     };

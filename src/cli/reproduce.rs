@@ -256,7 +256,7 @@ fn measure(
     let mut bar = None;
     let mut tell = |event: Event<'_>| {
         let ended = match &event {
-            Event::End { cell, row, time } => {
+            Event::End { cell, row, time, .. } => {
                 estimate.learn(cell, networks, *time);
                 left.retain(|other| other != cell);
                 let outcome = match row.status {

@@ -75,6 +75,7 @@ pub fn run(flags: Flags) -> Result<()> {
         candidates: flags.candidates,
         top_k: flags.top_k,
         questions: flags.questions,
+        seconds: None,
         warmup: flags.warmup,
         repeat: 0,
     };

@@ -10,11 +10,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::clock::Clock;
-use super::interleave::{Progress, Questions, Rules, measure};
+use super::interleave::{Progress, Questions, Rules, Times, measure};
 use super::results::{Row, Status};
 use crate::error::{Error, Result};
 use crate::journal;
-use crate::policy::Policy;
+use crate::policy::{Description, Policy};
 use crate::pool::Pool;
 
 /// A policy as a plan names it.
@@ -58,6 +58,9 @@ pub struct Cell {
     pub top_k: usize,
     /// Pools timed.
     pub questions: usize,
+    /// Fewer pools where they would take more seconds than this, judged by the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<u64>,
     /// Untimed runs of full shape before; 0 is a small one.
     pub warmup: usize,
     /// Tells repetitions of one measurement apart.
@@ -80,8 +83,8 @@ pub enum Event<'a> {
     Begin { cell: &'a Cell, number: usize, of: usize, reused: bool },
     /// Where the cell stands.
     Progress(Progress),
-    /// A cell ended after `time`.
-    End { cell: &'a Cell, row: &'a Row, time: Duration },
+    /// A cell ended after `time`: its row, the reference's times beside it, and what made it fail.
+    End { cell: &'a Cell, row: &'a Row, time: Duration, reference: Box<Times>, error: Option<Error> },
 }
 
 /// Runs the cells in order and returns a row for each.
@@ -99,8 +102,10 @@ pub fn run(
     tell: &mut dyn FnMut(Event<'_>),
 ) -> Result<Vec<Row>> {
     let reference = workshop.reference()?;
-    let mut open: Option<(Variant, Result<Box<dyn Policy>>)> = None;
+    let mut open: Option<(Variant, Box<dyn Policy>)> = None;
     let mut warm = false;
+    // The variant that could not be opened last: it is not tried again for every cell.
+    let mut refused: Option<(Variant, Row)> = None;
     let mut rows = Vec::with_capacity(cells.len());
     for (i, cell) in cells.iter().enumerate() {
         let known = ledger.row(cell);
@@ -111,34 +116,58 @@ pub fn run(
         }
         let start = clock.now();
         let pools = workshop.pools(cell.candidates, cell.questions);
-        let row = if let Err(error) = &pools {
-            Row::unopened(cell, error)
-        } else if cell.variant.model == reference.name() {
-            one(clock, reference.as_ref(), None, pools.as_deref().unwrap_or_default(), cell, false, tell)
-        } else {
-            if open.as_ref().is_none_or(|(variant, _)| *variant != cell.variant) {
-                // Dropped first: two large models are never held at once.
-                drop(open.take());
-                open = Some((cell.variant.clone(), workshop.open(&cell.variant)));
-                warm = false;
+        let refusal = refused.as_ref().filter(|(variant, _)| *variant == cell.variant).map(|(_, row)| row);
+        let (row, reference_times, error) = match (pools, refusal) {
+            (Err(error), _) => unopened(cell, error),
+            (Ok(_), Some(row)) => {
+                let batch = Some(cell.batch).filter(|&batch| batch > 0);
+                let description = Description { batch, ..row.description.clone() };
+                let (candidates, top_k) = (cell.candidates, cell.top_k);
+                (Row { candidates, top_k, description, ..row.clone() }, Times::default(), None)
             }
-            match &mut open {
-                Some((_, Ok(policy))) => {
-                    policy.set_batch(cell.batch);
-                    let pools = pools.as_deref().unwrap_or_default();
-                    let row = one(clock, reference.as_ref(), Some(policy.as_ref()), pools, cell, warm, tell);
-                    warm = row.status == Status::Ok;
-                    row
+            (Ok(pools), None) if cell.variant.model == reference.name() => {
+                one(clock, reference.as_ref(), None, &pools, cell, false, tell)
+            }
+            (Ok(pools), None) => {
+                if open.as_ref().is_none_or(|(variant, _)| *variant != cell.variant) {
+                    // Dropped first: two large models are never held at once.
+                    drop(open.take());
+                    warm = false;
                 }
-                Some((_, Err(error))) => Row::unopened(cell, error),
-                None => continue,
+                let opened = match open.take() {
+                    Some((_, policy)) => Ok(policy),
+                    None => workshop.open(&cell.variant),
+                };
+                match opened {
+                    Err(error) => {
+                        let ended = unopened(cell, error);
+                        refused = Some((cell.variant.clone(), ended.0.clone()));
+                        ended
+                    }
+                    Ok(mut policy) => {
+                        policy.set_batch(cell.batch);
+                        let ended =
+                            one(clock, reference.as_ref(), Some(policy.as_ref()), &pools, cell, warm, tell);
+                        warm = ended.0.status == Status::Ok;
+                        open = Some((cell.variant.clone(), policy));
+                        ended
+                    }
+                }
             }
         };
-        tell(Event::End { cell, row: &row, time: clock.now() - start });
+        let time = clock.now() - start;
+        tell(Event::End { cell, row: &row, time, reference: Box::new(reference_times), error });
         ledger.add(cell, &row)?;
         rows.push(row);
     }
     Ok(rows)
+}
+
+/// A cell's row, the reference's times beside it, and what made it fail.
+type Ended = (Row, Times, Option<Error>);
+
+fn unopened(cell: &Cell, error: Error) -> Ended {
+    (Row::unopened(cell, &error), Times::default(), Some(error))
 }
 
 fn one(
@@ -149,18 +178,27 @@ fn one(
     cell: &Cell,
     warm: bool,
     tell: &mut dyn FnMut(Event<'_>),
-) -> Row {
-    let rules =
-        Rules { top_k: cell.top_k, warmup: cell.warmup, warm, questions: Questions::Fixed(cell.questions) };
+) -> Ended {
+    let questions = match cell.seconds {
+        Some(seconds) => {
+            Questions::Fit { time: Duration::from_secs(seconds), least: 1, most: cell.questions }
+        }
+        None => Questions::Fixed(cell.questions),
+    };
+    let rules = Rules { top_k: cell.top_k, warmup: cell.warmup, warm, questions };
     let policy = other.unwrap_or(reference);
     match measure(clock, reference, other, pools, &rules, &mut |step| tell(Event::Progress(step))) {
-        Ok((base, _)) if other.is_none() => Row::new(policy.name(), policy.describe(), &base, None),
-        Ok((base, times)) => Row::new(policy.name(), policy.describe(), &times, Some(&base.milliseconds)),
-        Err(error) => Row {
-            candidates: cell.candidates,
-            top_k: cell.top_k,
-            ..Row::failed(policy.name(), policy.describe(), &error)
-        },
+        Ok((base, _)) if other.is_none() => {
+            (Row::new(policy.name(), policy.describe(), &base, None), base, None)
+        }
+        Ok((base, times)) => {
+            (Row::new(policy.name(), policy.describe(), &times, Some(&base.milliseconds)), base, None)
+        }
+        Err(error) => {
+            let failed = Row::failed(policy.name(), policy.describe(), &error);
+            let row = Row { candidates: cell.candidates, top_k: cell.top_k, ..failed };
+            (row, Times::default(), Some(error))
+        }
     }
 }
 

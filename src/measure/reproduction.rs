@@ -138,6 +138,7 @@ impl Scope {
             candidates,
             top_k,
             questions: SELECTOR_QUESTIONS,
+            seconds: None,
             warmup: 1,
             repeat,
         };
@@ -181,6 +182,7 @@ impl Scope {
                 candidates,
                 top_k: size.top_k.min(candidates),
                 questions,
+                seconds: None,
                 warmup: self.warmup,
                 repeat,
             };
