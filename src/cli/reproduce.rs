@@ -36,7 +36,7 @@ pub struct Flags {
     /// Rerankers, by their known names [default: bge-base, bge-large, bge-v2-m3, qwen3.5-0.8b, qwen3.5-2b, qwen3.5-4b]
     #[arg(long, alias = "model", value_name = "NAME[,NAME...]", value_delimiter = ',')]
     models: Vec<String>,
-    /// Pools: a JSON Lines file with embeddings and texts, or locomo:PATH [default: generated]
+    /// Pools of 200 with embeddings and texts: a JSON Lines file, or - for standard input [default: generated]
     #[arg(long, value_name = "FILE")]
     input: Option<String>,
     /// Pools timed in the cells of Tables 12 and 13 [default: 20, LLM scorers 10; quick 1]
