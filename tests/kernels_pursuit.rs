@@ -3,21 +3,13 @@
 mod pursuit_support;
 
 use half::{bf16, f16};
-use pursuit_support::{Case, Locomo, SplitMix, golden, replay};
+use pursuit_support::{Case, Locomo, SplitMix, close, compare_with_golden, golden, replay};
 use rerank_bench::pursuit::cuda::emulator::ThreadOrder;
 use rerank_bench::pursuit::cuda::{Candidates, Gpu, Job, MAX_BUDGET, MAX_CANDIDATES, Query, Refusal};
 use rerank_bench::pursuit::{Elements, Error, Normalize, Options, Path, Rows, Scratch, Step, Stop, pursue};
 
 const ORDERS: [ThreadOrder; 4] =
     [ThreadOrder::Ascending, ThreadOrder::Descending, ThreadOrder::Shuffled(7), ThreadOrder::WarpByWarp];
-
-fn close(name: &str, what: &str, got: &[f64], expected: &[f64], tolerance: f64) {
-    assert_eq!(got.len(), expected.len(), "{name}: {what}");
-    for (step, (got, expected)) in got.iter().zip(expected).enumerate() {
-        let off = (got - expected).abs();
-        assert!(off <= tolerance, "{name}, step {}: {what} {got} for {expected}, off by {off:e}", step + 1);
-    }
-}
 
 fn on_gpu(gpu: &Gpu, query: Elements<'_>, rows: Elements<'_>, options: &Options) -> Result<Path, Refusal> {
     let dimension = query.len();
@@ -32,13 +24,7 @@ fn goldens_in_every_thread_order() {
     for order in ORDERS {
         let gpu = Gpu::emulated(order);
         for case in golden() {
-            let options = Options {
-                budget: case.budget,
-                ridge: case.lam,
-                normalize: Normalize::No,
-                stop: None,
-                trace: true,
-            };
+            let options = case.options();
             let matrix = case.matrix();
             let path = on_gpu(&gpu, Elements::F32(&case.q), Elements::F32(&matrix), &options).unwrap();
             compare_with_golden(&case, &path);
@@ -52,23 +38,6 @@ fn goldens_in_every_thread_order() {
             let stopped = on_gpu(&gpu, Elements::F32(&case.q), Elements::F32(&matrix), &stopping).unwrap();
             assert_eq!(stopped.order, case.expected.order[..case.expected.k_adaptive], "{}", case.name);
         }
-    }
-}
-
-fn compare_with_golden(case: &Case, path: &Path) {
-    let (name, expected) = (&case.name, &case.expected);
-    assert_eq!(path.order, expected.order, "{name}");
-    close(name, "score", &path.scores, &expected.score, 1e-12);
-    let column = |of: fn(&Step) -> f64| path.trace.iter().map(of).collect::<Vec<_>>();
-    close(name, "residual", &column(|step| step.residual), &expected.residual, 1e-12);
-    close(name, "objective", &column(|step| step.objective), &expected.objective, 1e-12);
-    close(name, "reduction", &column(|step| step.reduction), &expected.reduction, 1e-12);
-    close(name, "nu", &column(|step| step.nu), &expected.nu, 1e-12);
-    close(name, "certificate", &column(|step| step.certificate), &expected.cert, 1e-12);
-    for (step, expected) in path.trace.iter().zip(&expected.weights) {
-        let copies = name.contains("duplicate") || case.exact_or_near_ties;
-        close(name, "weights", &step.weights, expected, if copies { 2e-6 } else { 1e-9 });
-        assert!((step.weights.iter().sum::<f64>() - 1.0).abs() <= 1e-14, "{name}");
     }
 }
 

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::flags::{ExportFlags, MachineFlags, RerankerFlags, SelectorFlags, Weights, positive};
-use super::{input, progress};
+use super::{input, progress, workshop};
 use crate::error::{Error, Result};
 use crate::measure::clock::WallClock;
 use crate::measure::environment::Environment;
@@ -78,10 +78,7 @@ impl Flags {
         };
         let of = |choice: &Choice| match choice {
             Choice::Selector(_) => cell(Variant::selector(choice.name()), 0),
-            Choice::Reranker(name) => {
-                let variant = Variant::reranker(name, self.reranker.engine_name());
-                cell(Variant { unshared: self.reranker.unshared(), ..variant }, self.reranker.batch)
-            }
+            Choice::Reranker(name) => cell(self.reranker.variant(name), self.reranker.batch),
         };
         match others {
             [] => vec![cell(Variant::selector(policy::REFERENCE), 0)],
@@ -170,11 +167,11 @@ struct Plain {
 
 impl Workshop for Plain {
     fn reference(&mut self) -> Result<Box<dyn Policy>> {
-        policy::open(policy::resolve(policy::REFERENCE)?, &self.settings, &progress::say)
+        workshop::open(policy::REFERENCE, &self.settings)
     }
 
     fn open(&mut self, variant: &Variant) -> Result<Box<dyn Policy>> {
-        policy::open(policy::resolve(&variant.model)?, &self.settings, &progress::say)
+        workshop::open(&variant.model, &self.settings)
     }
 
     fn pools(&mut self, _: usize, questions: usize) -> Result<Vec<Pool>> {

@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use super::output::{self, Output};
 use crate::device::{DeviceChoice, DtypeChoice};
 use crate::error::Error;
+use crate::measure::plan::Variant;
 use crate::measure::results::Results;
 use crate::policy::Settings;
 use crate::pursuit;
@@ -222,17 +223,13 @@ impl RerankerFlags {
         Ok(())
     }
 
-    /// The engine's name, as rows carry it.
-    pub fn engine_name(&self) -> &'static str {
-        match self.engine {
+    /// The reranker `model` as these flags run it.
+    pub fn variant(&self, model: &str) -> Variant {
+        let engine = match self.engine {
             Engine::Packed => "packed",
             Engine::Candle => "candle",
-        }
-    }
-
-    /// Whether LLM scorers run every prompt whole.
-    pub fn unshared(&self) -> bool {
-        self.share_prefix == SharePrefix::Off
+        };
+        Variant { unshared: self.share_prefix == SharePrefix::Off, ..Variant::reranker(model, engine) }
     }
 
     #[cfg(feature = "neural")]

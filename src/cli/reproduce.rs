@@ -174,10 +174,11 @@ pub fn run(flags: Flags) -> Result<()> {
     let rate = device::matmul_rate(&placement)?;
     drop(placement);
 
-    let rows = measure(&planned, &networks, rate, &mut bench, &mut ledger)?;
     let cells: Vec<Cell> = planned.iter().map(|planned| planned.cell.clone()).collect();
+    let rows = measure(&cells, &networks, rate, &mut bench, &mut ledger)?;
     let failed = first_failure(&cells, &rows, &name);
-    let findings = planned.into_iter().zip(rows).map(|(planned, row)| finding(planned, row, &networks));
+    let findings =
+        planned.into_iter().zip(rows).map(|(planned, row)| finding(planned, row, &networks)).collect();
     let report = Reproduction {
         command: super::command_line(),
         environment,
@@ -185,8 +186,8 @@ pub fn run(flags: Flags) -> Result<()> {
         dimension: bench.dimension()?,
         quick: flags.quick,
         notes,
-        findings: findings.collect(),
-        networks: networks.clone(),
+        findings,
+        networks,
     };
     write(folder, &report)?;
     failed
@@ -236,13 +237,12 @@ fn finding(planned: Planned, mut row: Row, networks: &[Network]) -> Finding {
 }
 
 fn measure(
-    planned: &[Planned],
+    cells: &[Cell],
     networks: &[Network],
     rate: f64,
     bench: &mut Bench,
     ledger: &mut Ledger,
 ) -> Result<Vec<Row>> {
-    let cells: Vec<Cell> = planned.iter().map(|planned| planned.cell.clone()).collect();
     let mut left: Vec<&Cell> = cells.iter().filter(|cell| ledger.row(cell).is_none()).collect();
     let mut estimate = Estimate::new(rate);
     progress::say(&format!(
@@ -270,19 +270,11 @@ fn measure(
         show(&mut bar, &name, event);
         ended.iter().for_each(|line| progress::say(line));
     };
-    plan::run(&cells, bench, ledger, &WallClock::new(), &mut tell)
+    plan::run(cells, bench, ledger, &WallClock::new(), &mut tell)
 }
 
 fn name(cell: &Cell) -> String {
-    let variant = &cell.variant;
-    let mut name = variant.model.clone();
-    if variant.engine == "candle" {
-        name += " (candle)";
-    }
-    if variant.unshared {
-        name += " (unshared)";
-    }
-    name += &format!(", P = {}, K = {}", cell.candidates, cell.top_k);
+    let mut name = format!("{}, P = {}, K = {}", cell.variant.label(), cell.candidates, cell.top_k);
     if cell.batch > 0 {
         name += &format!(", batch {}", cell.batch);
     }

@@ -10,7 +10,7 @@ use super::workshop::{Bench, first_failure, show};
 use crate::error::Result;
 use crate::measure::clock::WallClock;
 use crate::measure::environment::Environment;
-use crate::measure::plan::{self, Cell, Event, Ledger, Variant};
+use crate::measure::plan::{self, Cell, Event, Ledger};
 use crate::measure::results::{Results, Workload};
 use crate::policy::{self, Settings};
 use crate::report::{Exporter, Markdown, SweepFigure, Terminal, paper};
@@ -67,10 +67,7 @@ pub fn run(flags: Flags) -> Result<()> {
     flags.reranker.apply(&mut settings, &flags.machine, flags.seed)?;
     let mut bench = Bench::new(settings, flags.input.clone(), flags.seed);
     let cell = |model: &str, batch: usize| Cell {
-        variant: Variant {
-            unshared: flags.reranker.unshared(),
-            ..Variant::reranker(model, flags.reranker.engine_name())
-        },
+        variant: flags.reranker.variant(model),
         batch,
         candidates: flags.candidates,
         top_k: flags.top_k,

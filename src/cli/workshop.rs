@@ -95,13 +95,21 @@ impl Bench {
     }
 }
 
+/// Opens the policy of this name, saying what takes long.
+///
+/// # Errors
+/// As [`policy::resolve`] and [`policy::open`].
+pub fn open(name: &str, settings: &Settings) -> Result<Box<dyn Policy>> {
+    policy::open(policy::resolve(name)?, settings, &progress::say)
+}
+
 impl Workshop for Bench {
     fn reference(&mut self) -> Result<Box<dyn Policy>> {
-        policy::open(policy::resolve(policy::REFERENCE)?, &self.settings, &progress::say)
+        open(policy::REFERENCE, &self.settings)
     }
 
     fn open(&mut self, variant: &Variant) -> Result<Box<dyn Policy>> {
-        policy::open(policy::resolve(&variant.model)?, &self.settings_of(variant), &progress::say)
+        open(&variant.model, &self.settings_of(variant))
     }
 
     fn pools(&mut self, candidates: usize, questions: usize) -> Result<Vec<Pool>> {

@@ -44,6 +44,17 @@ impl Variant {
     pub fn unshared(model: &str, engine: &str) -> Self {
         Self { unshared: true, ..Self::reranker(model, engine) }
     }
+
+    /// The model and what is particular about its run: `bge-base (candle)`, `qwen3.5-2b (unshared)`.
+    pub fn label(&self) -> String {
+        let engine = Some(self.engine.as_str()).filter(|engine| !engine.is_empty() && *engine != "packed");
+        let unshared = self.unshared.then_some("unshared");
+        let particular: Vec<&str> = [engine, unshared].into_iter().flatten().collect();
+        match particular.as_slice() {
+            [] => self.model.clone(),
+            some => format!("{} ({})", self.model, some.join(", ")),
+        }
+    }
 }
 
 /// One measurement.

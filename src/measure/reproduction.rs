@@ -85,7 +85,6 @@ enum Rank {
 /// How a model's cells are sized.
 struct Size {
     candidates: usize,
-    top_k: usize,
     questions: usize,
     sweep_questions: usize,
     batch: usize,
@@ -97,7 +96,6 @@ impl Scope {
         let asked = |default| self.questions.unwrap_or(default);
         let whole = Size {
             candidates: CANDIDATES,
-            top_k: TOP_K,
             questions: asked(if llm { 10 } else { 20 }),
             sweep_questions: if llm { 3 } else { 5 },
             batch: BATCH,
@@ -107,7 +105,6 @@ impl Scope {
             (true, Rank::First) => Size { questions: asked(1), sweep_questions: 1, ..whole },
             (true, rank) => Size {
                 candidates: QUICK_CANDIDATES,
-                top_k: QUICK_TOP_K,
                 // Two passes, as 128 of 200 are; or one, which is the full batch's cell as well.
                 batch: if rank == Rank::Other { QUICK_CANDIDATES } else { QUICK_CANDIDATES / 2 },
                 questions: asked(1),
@@ -180,7 +177,7 @@ impl Scope {
                 variant: variant.clone(),
                 batch,
                 candidates,
-                top_k: size.top_k.min(candidates),
+                top_k: if candidates == CANDIDATES { TOP_K } else { QUICK_TOP_K },
                 questions,
                 seconds: None,
                 warmup: self.warmup,
@@ -197,15 +194,12 @@ impl Scope {
             }
             let (candidates, batches) = self.sweep(network);
             for batch in batches {
-                let mut point = cell(batch, candidates, size.sweep_questions, 0);
-                point.top_k = if candidates == CANDIDATES { TOP_K } else { QUICK_TOP_K };
-                planned.add(point, &[Part::Figure9]);
+                planned.add(cell(batch, candidates, size.sweep_questions, 0), &[Part::Figure9]);
             }
             if rank == Rank::First {
                 for repeat in 0..REPEATS {
-                    let mut again = cell(candidates, candidates, size.sweep_questions, repeat);
-                    again.top_k = if candidates == CANDIDATES { TOP_K } else { QUICK_TOP_K };
-                    planned.add(again, &[Part::Variance]);
+                    planned
+                        .add(cell(candidates, candidates, size.sweep_questions, repeat), &[Part::Variance]);
                 }
             }
         }

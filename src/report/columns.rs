@@ -1,6 +1,7 @@
 //! The benchmark table's columns, shared by the terminal and the Markdown form.
 
 use super::figures::{milliseconds, ratio, ratio_with_interval, thousands};
+use crate::measure::plan::Variant;
 use crate::measure::results::{Row, Status};
 
 /// A column: heading, whether it holds figures (set right), and how a row fills it.
@@ -18,15 +19,14 @@ const fn figures(heading: &'static str, cell: fn(&Row) -> String) -> Column {
     Column { heading, figures: true, cell }
 }
 
-/// The model and what is particular about its run: `bge-base (candle)`, `qwen3.5-2b (unshared)`.
+/// The row's variant as it is labelled everywhere.
 pub fn variant(row: &Row) -> String {
-    let engine = row.description.engine.as_deref().filter(|&engine| engine != "packed");
-    let unshared = (row.description.share_prefix == Some(false)).then_some("unshared");
-    let particular: Vec<&str> = [engine, unshared].into_iter().flatten().collect();
-    match particular.as_slice() {
-        [] => row.model.clone(),
-        some => format!("{} ({})", row.model, some.join(", ")),
+    Variant {
+        model: row.model.clone(),
+        engine: row.description.engine.clone().unwrap_or_default(),
+        unshared: row.description.share_prefix == Some(false),
     }
+    .label()
 }
 
 /// A figure that only rerankers have.
@@ -54,7 +54,8 @@ pub const COLUMNS: &[Column] = &[
     figures("by median [95 %]", |row| ratio_with_interval(row.speedup_median, row.speedup_median_ci95)),
 ];
 
-fn outcome(row: &Row, figure: String) -> String {
+/// A figure of the row, or why it has none.
+pub fn outcome(row: &Row, figure: String) -> String {
     match row.status {
         Status::Ok => figure,
         Status::OutOfMemory => "no memory".into(),

@@ -35,8 +35,12 @@ const HEADINGS: &[&str] = &[
     "status",
 ];
 
+/// A number, or an empty field where there is none.
+pub fn number(value: Option<f64>) -> String {
+    value.map_or(String::new(), |value| value.to_string())
+}
+
 fn fields(row: &Row) -> Vec<String> {
-    let number = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
     let text = |value: &Option<String>| value.clone().unwrap_or_default();
     let description = &row.description;
     vec![

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use rerank_bench::pursuit::Path;
+use rerank_bench::pursuit::{Normalize, Options, Path, Step};
 use serde::Deserialize;
 
 /// One golden case: an instance with its expected path.
@@ -54,6 +54,11 @@ impl Case {
     /// The matrix `[P, d]`, row by row.
     pub fn matrix(&self) -> Vec<f32> {
         self.x.concat()
+    }
+
+    /// The goldens take their vectors as they are (unit only to float32 rounding).
+    pub fn options(&self) -> Options {
+        Options { budget: self.budget, ridge: self.lam, normalize: Normalize::No, stop: None, trace: true }
     }
 }
 
@@ -225,4 +230,31 @@ pub fn replay(query: &[f64], rows: &[Vec<f64>], path: &Path) {
 pub fn unit(row: &[f32]) -> Vec<f64> {
     let norm = row.iter().map(|&value| f64::from(value).powi(2)).sum::<f64>().sqrt();
     row.iter().map(|&value| f64::from(value) / norm).collect()
+}
+
+pub fn close(name: &str, what: &str, got: &[f64], expected: &[f64], tolerance: f64) {
+    assert_eq!(got.len(), expected.len(), "{name}: {what}");
+    for (step, (got, expected)) in got.iter().zip(expected).enumerate() {
+        let off = (got - expected).abs();
+        assert!(off <= tolerance, "{name}, step {}: {what} {got} for {expected}, off by {off:e}", step + 1);
+    }
+}
+
+/// Order, scores, trace and weights within the goldens' tolerances.
+pub fn compare_with_golden(case: &Case, path: &Path) {
+    let (name, expected) = (&case.name, &case.expected);
+    assert_eq!(path.order, expected.order, "{name}");
+    close(name, "score", &path.scores, &expected.score, 1e-12);
+    let column = |of: fn(&Step) -> f64| path.trace.iter().map(of).collect::<Vec<_>>();
+    close(name, "residual", &column(|step| step.residual), &expected.residual, 1e-12);
+    close(name, "objective", &column(|step| step.objective), &expected.objective, 1e-12);
+    close(name, "reduction", &column(|step| step.reduction), &expected.reduction, 1e-12);
+    close(name, "nu", &column(|step| step.nu), &expected.nu, 1e-12);
+    close(name, "certificate", &column(|step| step.certificate), &expected.cert, 1e-12);
+    for (step, expected) in path.trace.iter().zip(&expected.weights) {
+        // Weights of coinciding memories are only as good as λ against the rounding of float64.
+        let copies = name.contains("duplicate") || case.exact_or_near_ties;
+        close(name, "weights", &step.weights, expected, if copies { 2e-6 } else { 1e-9 });
+        assert!((step.weights.iter().sum::<f64>() - 1.0).abs() <= 1e-14, "{name}");
+    }
 }

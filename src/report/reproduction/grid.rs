@@ -1,6 +1,6 @@
 //! Table 14: the selector over pool sizes and budgets.
 
-use super::{Section, Table, field, rows_as_csv};
+use super::{Section, Table, number, rows_as_csv};
 use crate::error::Result;
 use crate::measure::reproduction::{Part, Reproduction};
 use crate::report::{grid, paper};
@@ -10,7 +10,7 @@ pub fn section(reproduction: &Reproduction) -> Result<Section> {
     // One of the cells is shared with Table 12 and stands first in the plan.
     findings.sort_by_key(|finding| (finding.cell.candidates, finding.cell.top_k));
     let csv = rows_as_csv(findings.iter().copied(), &["published_median_ms"], |finding| {
-        vec![field(paper::grid_median_ms(finding.row.candidates, finding.row.top_k))]
+        vec![number(paper::grid_median_ms(finding.row.candidates, finding.row.top_k))]
     })?;
     let table = Table {
         file: "table-14",

@@ -11,7 +11,7 @@ mod setup;
 mod tables;
 mod variance;
 
-use super::csv;
+use super::csv::{self, number};
 use super::paper::{self, Published};
 use super::text_table;
 use crate::error::{Error, Result};
@@ -117,9 +117,4 @@ fn rows_as_csv<'a>(
     more: impl Fn(&Finding) -> Vec<String>,
 ) -> Result<String> {
     csv::write(extra, findings.map(|finding| (&finding.row, more(finding))))
-}
-
-/// A number for a CSV field; empty where there is none.
-fn field(value: Option<f64>) -> String {
-    value.map_or(String::new(), |value| value.to_string())
 }

@@ -1,6 +1,6 @@
 //! Table 1: operation counts, computed for this run, beside measured time.
 
-use super::{File, Section, field, name, rows_as_csv};
+use super::{File, Section, name, number, rows_as_csv};
 use crate::error::Result;
 use crate::measure::reproduction::{Finding, Part, Reproduction};
 use crate::policy::Kind;
@@ -83,9 +83,9 @@ pub fn section(reproduction: &Reproduction) -> Result<Section> {
     let csv = rows_as_csv(findings, &["operations", "memory_numbers", "over_mempursuit"], |finding| {
         let count = count(reproduction, finding).map(|(_, count)| count);
         vec![
-            field(count.map(|count| count.operations)),
-            field(count.map(|count| count.memory)),
-            field(count.and_then(|count| over(finding, &count))),
+            number(count.map(|count| count.operations)),
+            number(count.map(|count| count.memory)),
+            number(count.and_then(|count| over(finding, &count))),
         ]
     })?;
     let about = "Table 1 counts orders of magnitude: P²d + KP² + K⁴ for MemPursuit, PL(nW² + n²W) for a scorer of L layers \

@@ -1,9 +1,9 @@
 //! Tables 12 and 13: every reranker beside MemPursuit, the published figures beside ours.
 
-use super::{Section, Table, field, name, published, rows_as_csv};
+use super::{Section, Table, name, number, published, rows_as_csv};
 use crate::error::Result;
 use crate::measure::reproduction::{CANDIDATES, Finding, Part, Reproduction};
-use crate::measure::results::Status;
+use crate::report::columns::outcome;
 use crate::report::figures::{milliseconds, ratio_with_interval, thousands};
 
 pub fn batch_128(reproduction: &Reproduction) -> Result<Section> {
@@ -59,12 +59,12 @@ fn table(
         |finding| {
             let p = published(part, finding);
             vec![
-                field(finding.row.mempursuit_median_ms()),
-                field(p.map(|p| p.mean_ms)),
-                field(p.map(|p| p.median_ms)),
-                field(p.map(|p| p.p95_ms)),
-                field(p.and_then(|p| p.speedup_mean)),
-                field(p.map(|p| p.speedup_median)),
+                number(finding.row.mempursuit_median_ms()),
+                number(p.map(|p| p.mean_ms)),
+                number(p.map(|p| p.median_ms)),
+                number(p.map(|p| p.p95_ms)),
+                number(p.and_then(|p| p.speedup_mean)),
+                number(p.map(|p| p.speedup_median)),
             ]
         },
     )?;
@@ -96,11 +96,6 @@ fn cells(part: Part, finding: &Finding) -> Vec<String> {
         0 => "-".into(),
         _ => reranker(thousands((tokens / pools) as u64)),
     };
-    let median = match row.status {
-        Status::Ok => milliseconds(row.median_ms),
-        Status::OutOfMemory => "no memory".into(),
-        Status::Error => "failed".into(),
-    };
     let mut cells = vec![
         name(finding),
         format!("{} / {}", finding.cell.candidates, finding.cell.top_k),
@@ -110,7 +105,7 @@ fn cells(part: Part, finding: &Finding) -> Vec<String> {
         a_pool(row.real_tokens),
         a_pool(row.padded_tokens),
         milliseconds(row.mean_ms),
-        median,
+        outcome(row, milliseconds(row.median_ms)),
         milliseconds(row.p95_ms),
         row.mempursuit_median_ms().map_or("-".into(), |ms| milliseconds(Some(ms))),
         ratio_with_interval(row.speedup_mean, row.speedup_mean_ci95),
